@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from epochcast.analyzer.backends.cache_folder import cache_folder
 from epochcast.analyzer.backends.convmeter.measurement.device import Timing
 from epochcast.common.files import write_whole
+
+
+def cache_folder() -> Path:
+    """``epochcast`` in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``); it may not be there yet."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "epochcast"
 
 
 class ProfileCache:

@@ -11,7 +11,7 @@ import torch
 
 from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Link
+from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Extraction
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.errors import InputError
@@ -75,7 +75,7 @@ class RunEvaluator:
         """Parameters of the smallest and of the largest model of runs."""
         unsplit: dict[str, Any] = {"data": 1, "tensor": 1, "pipeline": 1, "virtual_stages": 1, "layers_per_stage": None}
         jobs = {run.model: replace(run.job, **unsplit) for run in runs}
-        sizes = [self._graphs[model].graph(job).parameters for model, job in jobs.items()]
+        sizes = [self._graphs[model].graph(job).parameters() for model, job in jobs.items()]
         return min(sizes), max(sizes)
 
     def measured(self, run: MeasuredIteration) -> CalibrationSample:

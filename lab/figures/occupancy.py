@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import OccupancySummary
 from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing
 from epochcast.analyzer.errors import InputError
 from lab.kernels.busiest import short_name
+from lab.kernels.kernel_table import OccupancySummary
 from lab.kernels.timeline import OccupancyTimeline
 
 _NAME_LENGTH = 60

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise
 from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import read_trace
@@ -30,6 +29,7 @@ from lab.kernels.busiest import LAUNCH, busiest
 from lab.kernels.counted import counted_answer, counted_timeline, is_trace, utilisation_metric
 from lab.kernels.files import KernelFile, read_any
 from lab.kernels.files.kernel_file import occupancy_rows
+from lab.kernels.kernel_table import summarise
 from lab.kernels.timeline import BINS, OccupancyTimeline, timelines
 
 _OVER_TIME = {

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
-from epochcast.analyzer.backends.occupancy.question import fitted_model
 from epochcast.analyzer.cli import progress
 from epochcast.regressor import load_catalog
 from epochcast.regressor.model_folder import require_place
@@ -49,7 +48,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     predictor = fit_predictor(jobs, asked.model, {"seed": asked.seed, "epochs": asked.epochs}, progress.show)
     save_predictor(predictor, asked.out)
     return {
-        **fitted_model(predictor).model_dump(mode="json"),
+        **predictor.fitted.model_dump(mode="json"),
         "seconds": round(time.monotonic() - began, 1),
         "left_out": {reason: count for reason, count in jobs.left_out.items() if count},
     }

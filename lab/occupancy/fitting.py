@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.answer import Errors
+from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
@@ -59,8 +59,8 @@ def fit_predictor(
     memory = fit_peak_memory(jobs)
     ran = jobs.labelled("peak_memory")
     rows["peak_memory"] = len(ran.samples)
-    gpus = tuple(sorted(set(ran.points["gpu"])))
-    return OccupancyPredictor(model, chosen, gpus, rows, errors, FittedRange.of(ran.samples), fitted, memory)
+    facts = FittedModel(model=model, settings=chosen, gpus=sorted(set(ran.points["gpu"])), rows=rows, errors=errors)
+    return OccupancyPredictor(facts, FittedRange.of(ran.samples), fitted, memory)
 
 
 def _errors(measured: np.ndarray[Any, Any], predicted: np.ndarray[Any, Any]) -> Errors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
+from epochcast.analyzer.backends.occupancy.models.trees import Floats, Output
 from epochcast.analyzer.errors import InputError
 
 

@@ -10,14 +10,12 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.models import Model as FittedModel
 from epochcast.analyzer.backends.occupancy.models import imported
-from epochcast.analyzer.backends.occupancy.models.mean import Mean
-from epochcast.analyzer.backends.occupancy.models.output import Floats
-from epochcast.analyzer.backends.occupancy.models.trees import StepTrees
+from epochcast.analyzer.backends.occupancy.models.trees import Floats, Mean, StepTrees
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
 from epochcast.analyzer.backends.occupancy.predictor import FEATURES, OccupancyManifest, OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.arrays import under
 from epochcast.regressor.model_folder import save
@@ -158,11 +156,7 @@ def save_predictor(predictor: OccupancyPredictor, folder: Path) -> None:
     arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
     state = {
         "features": FEATURES,
-        "model": predictor.model,
-        "settings": predictor.settings,
-        "gpus": predictor.gpus,
-        "rows": predictor.rows,
-        "errors": predictor.errors,
+        **dict(predictor.fitted),
         "range": predictor.range,
         "states": {label: own for label, (own, _) in states.items()},
     }

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import (
     EDGE_FEATURES,
     NODE_FEATURES,
@@ -21,8 +22,7 @@ from epochcast.analyzer.backends.occupancy.features import (
 )
 from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, like_sizes
 from epochcast.analyzer.backends.occupancy.models.graph_network import SCALES, GraphArchitecture, GraphNetwork, memory_refused
-from epochcast.analyzer.backends.occupancy.models.output import Floats
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.models.trees import Floats
 from epochcast.analyzer.errors import InputError
 from lab.occupancy.learnt import learnt, output_of
 

@@ -50,7 +50,7 @@ def test_every_shipped_plan_is_read_and_says_what_it_is() -> None:
 
 def test_shipped_plans_name_networks_that_exist() -> None:
     pytest.importorskip("torch", reason="the extra 'torch' is not installed")
-    from epochcast.analyzer.backends.networks import NETWORKS
+    from lab.campaign.networks import NETWORKS
 
     named = {workload.network for name in shipped_plans() for workload, _ in read_plan(name).runs()}
     assert named <= set(NETWORKS)

@@ -15,14 +15,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.features import edge_features, node_features  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
 from epochcast.analyzer.backends.occupancy.models.step_features import step_features  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
-from epochcast.analyzer.backends.occupancy.sample import Sample  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers  # noqa: E402
 

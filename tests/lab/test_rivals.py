@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.regressor import load_catalog
 from lab.occupancy.from_layers import graph_of_layers
 from lab.occupancy.models import make
@@ -61,7 +60,7 @@ def test_models_of_occupancy_learn_and_answer(name: str) -> None:
 
 def test_paleo_counts_operations_as_published() -> None:
     torch = pytest.importorskip("torch")
-    from epochcast.analyzer.backends.networks import build
+    from lab.campaign.networks import build
     from lab.rivals.paleo import predict_step_seconds
     from lab.speed.regressor.paleo_layers import layers_of
 

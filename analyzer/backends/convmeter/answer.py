@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
 from epochcast.analyzer.errors import InputError
@@ -24,6 +24,8 @@ RATE_OF = {"step": "training", "inference": "inference"}
 
 class Fitted(AnswerPart):
     """What a phase rests on."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     form: str
     points: int
@@ -131,7 +133,6 @@ class Scaling(AnswerPart):
     fastest: int
     cheapest: int | None
     knee: int | None
-    front: list[int] | None
 
     @property
     def text(self) -> str:

@@ -148,7 +148,6 @@ class ConvMeterMeasurement:
                 planned,
                 question.out,
                 question.device,
-                "adam",
                 question.budget,
                 group,
                 lambda done, total: self._settings.report(f"epochcast: {done}/{total} points"),

@@ -6,12 +6,14 @@ measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
@@ -28,9 +30,25 @@ with the exchange of gradients if it can be separated; ``step`` is all of forwar
 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
+SPREADS = tuple(f"{phase}_iqr" for phase in PHASES)
+"""Interquartile ranges of :data:`TIMES`, seconds."""
+
+HEADER = (*KEYS, *TIMES, *SPREADS, "rounds", "optimizer", "software", *COLUMNS)
+"""``rounds``: how often each phase was repeated (the fewest of a row's)."""
+
+_IDENTITY = ("precision", "network", "block", "image_size", "batch", "devices", "nodes")
 _NAMES = ("device", "precision", "network", "block", "family")
 _SHORTEST = 1e-9  # seconds; nothing runs faster, and fits divide by it
 _COUNTS = ("image_size", "batch", "devices", "nodes")
+
+
+def points_file(path: Path, place: Mapping[str, str]) -> GrowingTable:
+    """The file that `measure convmeter` writes, begun or continued; ``place`` are its device, optimizer and software.
+
+    Raises:
+        InputError: as :class:`GrowingTable`.
+    """
+    return GrowingTable(path, HEADER, place, _IDENTITY)
 
 
 def read_points(path: str | Path) -> pd.DataFrame:

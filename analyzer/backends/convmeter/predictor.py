@@ -18,7 +18,6 @@ from epochcast.analyzer.backends.convmeter.forms import FORMS, KeptForm
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 from epochcast.analyzer.backends.convmeter.forms.out_of_fold import out_of_fold
 from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
-from epochcast.analyzer.backends.convmeter.measured_range import Ranges, notes_on, ranges_of
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.errors import InputError
@@ -34,6 +33,14 @@ NO_BLOCK = (
     "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
     "blocks as well"
 )
+
+_SIZES = ("image_size", "batch", "devices", "nodes", "flops", "weights")
+_DENSE = "dense_share"
+_BEYOND = 1.05  # a range ends where rounding does not matter
+_MORE_DENSE = 0.2
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Least and largest of each size, and of the share of FLOPs in dense layers and attention."""
 
 _OrNan = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 """NaN is null in JSON."""
@@ -60,6 +67,11 @@ class PhaseFit:
     factor: _OrNan
     ranges: Ranges
     source: str = ""
+
+    @property
+    def batches(self) -> list[float]:
+        """Least and largest that were measured, images per device."""
+        return list(self.ranges["batch"])
 
 
 @dataclass(frozen=True)
@@ -249,3 +261,38 @@ def _or_nan(form: str, phase: str, points: pd.DataFrame, seconds: Array, others:
         return FORMS[form](phase).fit(points, seconds).predict(others)
     except InputError:
         return np.full(len(others), np.nan)
+
+
+def ranges_of(points: pd.DataFrame) -> Ranges:
+    """The ranges of measured points."""
+    sizes = _sizes(points)
+    return {name: (float(sizes[name].min()), float(sizes[name].max())) for name in (*_SIZES, _DENSE)}
+
+
+def notes_on(points: pd.DataFrame, ranges: Ranges) -> list[str]:
+    """Where points lie outside of all measured ones, a sentence each."""
+    sizes, notes = _sizes(points), []
+    for name in _SIZES:
+        low, high = ranges[name]
+        if name in ("devices", "nodes") and high == 1:
+            continue  # inference takes as long next to other devices; all else is refused
+        out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]
+        if len(out):
+            span = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))
+            notes.append(f"{name.replace('_', ' ')} {span} is outside the measured range of {low:.4g} to {high:.4g}")
+    if (points["conv_outputs"] == 0).any():
+        notes.append(
+            "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "
+            "measured networks have few"
+        )
+    elif (dense := float(sizes[_DENSE].max())) > ranges[_DENSE][1] + _MORE_DENSE:
+        notes.append(
+            f"{100 * dense:.0f} % of the FLOPs are in dense layers and attention, in measured networks at most "
+            f"{100 * ranges[_DENSE][1]:.0f} %: the answer rests on how these few did"
+        )
+    return notes
+
+
+def _sizes(points: pd.DataFrame) -> pd.DataFrame:
+    dense = (points["linear_flops"] + points["attention_flops"]) / points["flops"].clip(lower=1)
+    return points[list(_SIZES)].astype(float).assign(**{_DENSE: dense})

@@ -141,11 +141,12 @@ class ConvMeterQuestion(NetworkQuestion):
 
     def series(self, metrics: NetworkMetrics) -> list[pd.DataFrame]:
         """Points by ascending number of devices, one table per batch."""
-        row, devices = table_of([metrics]), self.devices or (1,)
+        row, devices = table_of([metrics]), sorted(set(self.devices or (1,)))
         if self.global_batch is not None:
-            return [scalability.strong_scaling(row, self.global_batch, devices, self.devices_per_node)]
-        batches = sorted(set(self.batches or [USUAL_BATCH]))
-        return [scalability.weak_scaling(row, batch, devices, self.devices_per_node) for batch in batches]
+            batches = [scalability.split_equally(self.global_batch, devices)]
+        else:
+            batches = [[batch] * len(devices) for batch in sorted(set(self.batches or [USUAL_BATCH]))]
+        return [scalability.points_of(row, own, devices, self.devices_per_node) for own in batches]
 
 
 def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Catalog, prices: Path | None) -> ConvMeterAnswer:
@@ -238,18 +239,7 @@ def chosen_cell(predictor: ConvNetPredictor, device: str | None, precision: str 
 
 def fitted(cell: Cell) -> dict[str, Fitted]:
     """What each phase rests on."""
-    return {
-        phase: Fitted(
-            form=fit.form,
-            points=fit.points,
-            networks=fit.networks,
-            batches=list(fit.ranges["batch"]),
-            mape=fit.mape,
-            factor=fit.factor,
-            source=fit.source,
-        )
-        for phase, fit in cell.fits.items()
-    }
+    return {phase: Fitted.model_validate(fit) for phase, fit in cell.fits.items()}
 
 
 def _plain(device: str, catalog: Catalog) -> str:
@@ -359,7 +349,6 @@ def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
         fastest=scaling.fastest,
         cheapest=None if rents is None else rents.cheapest,
         knee=None if rents is None else rents.knee,
-        front=None if rents is None else list(rents.front),
     )
 
 

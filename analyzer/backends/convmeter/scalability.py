@@ -21,39 +21,22 @@ NEAR_HIGHEST = 0.95
 """A batch is large enough if its throughput is this share of the highest."""
 
 
-def weak_scaling(metrics: pd.DataFrame, batch: int, devices: Sequence[int], devices_per_node: int | None) -> pd.DataFrame:
-    """Points of one network with ``batch`` images per device on each number of devices, in ascending order.
-
-    Args:
-        metrics: one row of :func:`.metrics.table_of`.
-        batch: images per device and step.
-        devices: how many, in all nodes together.
-        devices_per_node: how many a node holds; None: one node holds all.
-    """
-    counts = sorted(set(devices))
-    return _points(metrics, [batch] * len(counts), counts, devices_per_node)
-
-
-def strong_scaling(
-    metrics: pd.DataFrame, global_batch: int, devices: Sequence[int], devices_per_node: int | None
-) -> pd.DataFrame:
-    """The same with ``global_batch`` images per step shared by all devices.
-
-    Raises:
-        InputError: the images cannot be shared equally by some number of devices.
-    """
-    counts = sorted(set(devices))
-    if uneven := [count for count in counts if global_batch % count]:
+def split_equally(global_batch: int, devices: Sequence[int]) -> list[int]:
+    """Images of each device; raises InputError where some number of devices cannot share them equally."""
+    if uneven := [count for count in devices if global_batch % count]:
         raise InputError(
             f"a global batch of {global_batch} cannot be split equally over {uneven[0]} devices; give a multiple, or leave "
             f"{uneven[0]} out"
         )
-    return _points(metrics, [global_batch // count for count in counts], counts, devices_per_node)
+    return [global_batch // count for count in devices]
 
 
-def _points(
+def points_of(
     metrics: pd.DataFrame, batches: Sequence[int], devices: Sequence[int], devices_per_node: int | None
 ) -> pd.DataFrame:
+    """Points of one network (a row of :func:`.metrics.table_of`) with that many images on each of so many devices, in all nodes
+    together; without ``devices_per_node`` one node holds all.
+    """
     points = pd.concat([metrics] * len(devices), ignore_index=True)
     nodes = [1 if devices_per_node is None else -(-count // devices_per_node) for count in devices]
     return points.assign(batch=batches, devices=devices, nodes=nodes)
@@ -125,12 +108,10 @@ class CostPoints:
     Attributes:
         cheapest: lowest cost per epoch.
         knee: lowest product of time and cost: beyond it a per cent of time saved costs more than a per cent of money.
-        front: those that no other beats in both time and cost, in ascending order.
     """
 
     cheapest: int
     knee: int
-    front: tuple[int, ...]
 
 
 def cost_points(
@@ -141,12 +122,4 @@ def cost_points(
     if not known.any():
         return None
     counts, seconds, cost = devices[known], epoch_seconds[known], usd[known]
-    beaten = [
-        bool(((seconds <= time) & (cost <= price) & ((seconds < time) | (cost < price))).any())
-        for time, price in zip(seconds, cost, strict=True)
-    ]
-    return CostPoints(
-        cheapest=int(counts[cost.argmin()]),
-        knee=int(counts[(seconds * cost).argmin()]),
-        front=tuple(int(count) for count, worse in zip(counts, beaten, strict=True) if not worse),
-    )
+    return CostPoints(cheapest=int(counts[cost.argmin()]), knee=int(counts[(seconds * cost).argmin()]))

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field
 
 from epochcast.analyzer.backends.distributed.graph import Extraction
-from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Memory
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
 
-class _Read(AnswerPart):
-    """Made from the attributes of an object, by ``model_validate``."""
+class Parts(AnswerPart):
+    """What the seconds of an iteration are made of; they add up to it."""
 
     model_config = ConfigDict(from_attributes=True)
-
-
-class Parts(_Read):
-    """What the seconds of an iteration are made of; they add up to it."""
 
     compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
     bubble: Annotated[
@@ -66,66 +62,13 @@ class IterationCost(Rented):
         )
 
 
-class DistributedJob(_Read):
-    """The job, with its defaults filled in."""
+class IterationPrediction(AnswerPart):
+    """A job on its GPUs."""
 
-    data: int
-    tensor: int
-    pipeline: int
-    micro_batch: int
-    global_batch: int
-    sequence_length: int
-    precision: str
-    schedule: ScheduleName
-    virtual_stages: int
-    layers_per_stage: list[int] | None
-    recomputation: Recomputation
-    sequence_parallel: bool
-    zero: Literal[0, 1]
-    optimizer: Literal["adam", "sgd"]
-    master_weights: bool
-    attention: Attention
-    fused_kernels: bool
-    overlap: bool
-    tensor_overlap: bool
-    gpus: int
-    micro_batches: int
-
-    @property
-    def degrees(self) -> tuple[int, int, int]:
-        """Data, tensor and pipeline ranks."""
-        return self.data, self.tensor, self.pipeline
-
-    @property
-    def text(self) -> str:
-        """``data 8 x tensor 4 x pipeline 2, micro-batch 1, amp-bf16`` with what else is not usual."""
-        more = [
-            f"{self.recomputation} recomputation" if self.recomputation != "none" else "",
-            "ZeRO 1" if self.zero else "",
-            f"{self.virtual_stages} virtual stages" if self.virtual_stages > 1 else "",
-            "sequence parallel" if self.sequence_parallel else "",
-        ]
-        degrees = f"data {self.data} x tensor {self.tensor} x pipeline {self.pipeline}"
-        return ", ".join(part for part in (degrees, f"micro-batch {self.micro_batch}", self.precision, *more) if part)
-
-
-class IterationTime(AnswerPart):
-    """A job and how long an iteration of it takes."""
-
-    job: DistributedJob
+    job: TrainingConfiguration
     seconds: Annotated[float, Field(description="Of one iteration.")]
     low: Annotated[float | None, Field(description="Lower end of the 90 % interval; null if the recipe gives none.")]
     high: Annotated[float | None, Field(description="Upper end of the 90 % interval; null if the recipe gives none.")]
-
-    @property
-    def interval(self) -> str:
-        """For a sentence that says the seconds."""
-        known = self.low is not None and self.high is not None
-        return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
-
-
-class IterationPrediction(IterationTime):
-    """A job on its GPUs."""
 
     gpu: Annotated[str, Field(description="Or the measured CPU.")]
     gpus: int
@@ -135,6 +78,17 @@ class IterationPrediction(IterationTime):
     parts: Parts
     memory: Memory | None
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
+
+    @property
+    def interval(self) -> str:
+        """For a sentence that says the seconds."""
+        known = self.low is not None and self.high is not None
+        return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
+
+    @property
+    def fitting(self) -> bool:
+        """Whether it is known to fit into memory."""
+        return self.memory is not None and self.memory.fits
 
 
 class DistributedAnswer(IterationPrediction, Answer):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.search_answer import SearchAnswer
 
 
-class Distributed:
+class Distributed(Plugin):
     """Predicts by operators, links and a simulated schedule; see ``docs/distributed.md``."""
 
-    name: ClassVar[str] = "distributed"
-    summary: ClassVar[str] = (
+    name = "distributed"
+    summary = (
         "Time, memory and cost of a training iteration on many GPUs, with data, tensor and pipeline parallelism, "
         "for a built-in model or a Hugging Face configuration. Needs no run."
     )
-    manual: ClassVar[str] = """\
+    manual = """\
     Predict the time of one training iteration on several GPUs, with its parts, memory and cost.
 
     Over HTTP a question has more fields: schedule, optimizer, attention, overlap and others.
@@ -46,7 +46,7 @@ class Distributed:
 
     def __init__(self, settings: Settings) -> None:
         require_torch()
-        self._settings = settings
+        super().__init__(settings)
 
     def answer(self, question: DistributedQuestion) -> DistributedAnswer | SearchAnswer | ComparisonAnswer:
         """A prediction of one job; over HTTP always. On the command line also a search or a comparison; raises InputError."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from epochcast.analyzer.backends.distributed.answer import DistributedJob, IterationTime
+from epochcast.analyzer.backends.distributed.answer import IterationPrediction
 from epochcast.analyzer.backends.distributed.precision import precision_named, require
-from epochcast.analyzer.backends.distributed.prediction import Memory
-from epochcast.analyzer.backends.distributed.resolved import Resolved, interval
+from epochcast.analyzer.backends.distributed.resolved import Resolved
 from epochcast.analyzer.backends.distributed.search import available, degrees
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
@@ -18,15 +16,6 @@ from epochcast.analyzer.tables import seconds_text, table
 from epochcast.regressor import Gpu
 
 Degrees = tuple[int, int, int]
-
-_STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
-
-
-class Compared(IterationTime):
-    """A job, and whether it fits."""
-
-    memory: Memory
-    fits: bool
 
 
 class Refused(AnswerPart):
@@ -43,24 +32,24 @@ class ComparisonAnswer(Answer):
 
     model: str
     gpu: str
-    rows: list[Compared]
+    rows: list[IterationPrediction]
     refused: list[Refused]
 
     @property
     def status(self) -> int:
         """1 where none fits into memory."""
-        return 0 if any(row.fits for row in self.rows) else 1
+        return 0 if any(row.fitting for row in self.rows) else 1
 
     @property
     def text(self) -> str:
         """A table of degrees and precisions; what is out of memory is marked."""
-        cells = {(row.job.degrees, row.job.precision): seconds_text(row.seconds) if row.fits else "OOM" for row in self.rows}
+        cells = {(row.job.degrees, row.job.precision): seconds_text(row.seconds) if row.fitting else "OOM" for row in self.rows}
         precisions = list(dict.fromkeys(row.job.precision for row in self.rows))
         rows = [
             [str(strategy), *(cells.get((strategy, name), "-") for name in precisions)]
             for strategy in dict.fromkeys(row.job.degrees for row in self.rows)
         ]
-        fitting = [row.seconds for row in self.rows if row.fits]
+        fitting = [row.seconds for row in self.rows if row.fitting]
         spread = (
             f"the slowest takes {max(fitting) / min(fitting):.2g} times as long as the fastest" if fitting else "nothing fits"
         )
@@ -76,7 +65,7 @@ class ComparisonAnswer(Answer):
     @property
     def chart(self) -> Chart:
         """A bar for each, those of a strategy side by side."""
-        seconds = {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows}
+        seconds = {(row.job.degrees, row.job.precision): row.seconds if row.fitting else None for row in self.rows}
         strategies = list(dict.fromkeys(row.job.degrees for row in self.rows))
         names = ["({}, {}, {})".format(*degrees) for degrees in strategies]
         bars = [
@@ -92,7 +81,7 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
     """Predict every precision and strategy; raises InputError where all are impossible."""
     gpu, question = resolved.gpus[0], resolved.question
     chosen = list(degrees(question.gpus_total[0]))
-    rows: list[Compared] = []
+    rows: list[IterationPrediction] = []
     refused: dict[Degrees, str] = {}
     for precision in _precisions(question.precision or (), gpu):
         for data, tensor, pipeline in chosen:
@@ -103,9 +92,7 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
             except InputError as error:
                 refused[data, tensor, pipeline] = str(error)
                 continue
-            low, high = interval(iteration, resolved.predictor.evidence(gpu, job, iteration))
-            spread = DistributedJob.model_validate(job)
-            rows.append(Compared(job=spread, seconds=iteration.seconds, low=low, high=high, memory=memory, fits=memory.fits))
+            rows.append(resolved.configuration(gpu, job, iteration, memory, None))
     if not rows:
         raise InputError(next(iter(refused.values())))
     impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]

@@ -188,16 +188,11 @@ def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> t
     """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
     if source != "calibrated" or fitted.parameters is None:
         return ()
-    weights = [weight for block in (graph.before, *graph.blocks, graph.after) for weight in block.weights]
-    tied = [weight for weight in graph.after.weights if weight.name in graph.tied]
-    size, twice = (
-        sum(weight.tensor.elements * (tensor if weight.sliced else 1) for weight in each) for each in (weights, tied)
-    )
-    low, high = fitted.parameters
-    if low <= size - twice <= high:
+    size, (low, high) = graph.parameters(tensor), fitted.parameters
+    if low <= size <= high:
         return ()
     text = " to ".join(f"{number / 1e9:.3g}" for number in (low, high))
-    return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; measured models had {text}",)
+    return (f"the model has {size / 1e9:.3g} billion parameters; measured models had {text}",)
 
 
 def row_of(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:

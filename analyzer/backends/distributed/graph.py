@@ -169,11 +169,6 @@ class ModelBlock:
         """Forward operators of attention's scores, softmax and dropout, which selective recomputation runs again."""
         return tuple(operator for operator in self.forward if "core" in operator.module.split("."))
 
-    @property
-    def parameters(self) -> int:
-        """Trainable elements."""
-        return sum(weight.tensor.elements for weight in self.weights)
-
 
 @dataclass(frozen=True)
 class Graph:
@@ -188,11 +183,12 @@ class Graph:
     tied: tuple[str, ...] = ()
     """Weights of ``after`` that ``before`` holds too (tied embeddings): stored once, reduced over both ends of a pipeline."""
 
-    @property
-    def parameters(self) -> int:
-        """Trainable elements of a rank, tied ones once."""
-        tied = sum(weight.tensor.elements for weight in self.after.weights if weight.name in self.tied)
-        return sum(block.parameters for block in (self.before, *self.blocks, self.after)) - tied
+    def parameters(self, ranks: int = 1) -> int:
+        """Trainable elements over so many tensor ranks, tied ones once."""
+        held = [weight for block in (self.before, *self.blocks, self.after) for weight in block.weights]
+        tied = [weight for weight in self.after.weights if weight.name in self.tied]
+        whole, twice = (sum(one.tensor.elements * (ranks if one.sliced else 1) for one in each) for each in (held, tied))
+        return whole - twice
 
 
 _CHAINS: frozenset[Kind] = frozenset({"elementwise", "softmax"})

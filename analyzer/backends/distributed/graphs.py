@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast
@@ -59,21 +59,19 @@ class ModelGraphs:
         Raises:
             InputError: the model cannot be traced, or does not divide over the tensor ranks.
         """
-        key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, job.micro_batch)
-        if key not in self._known:
-            self._known[key] = self._at(job)
-        return cast("Graph", self._known[key])
+        return self._remembered(self._at, job, job.micro_batch)
 
-    def _at(self, job: TrainingConfiguration) -> Graph:
+    def _at(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         if isinstance(self.model, UserModule):
-            return self._traced(job, job.micro_batch)
-        small, large = (self._cached(job, size) for size in _TRACED)
-        return at_micro_batch(small, large, job.micro_batch)
+            return self._traced(job, micro_batch)
+        small, large = (self._remembered(self._traced, job, size) for size in _TRACED)
+        return at_micro_batch(small, large, micro_batch)
 
-    def _cached(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
-        key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, "traced", micro_batch)
+    def _remembered(self, make: Callable[..., Graph], job: TrainingConfiguration, micro_batch: int) -> Graph:
+        of_job = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length)
+        key = (make.__name__, *of_job, micro_batch)
         if key not in self._known:
-            self._known[key] = self._traced(job, micro_batch)
+            self._known[key] = make(job, micro_batch)
         return cast("Graph", self._known[key])
 
     def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:

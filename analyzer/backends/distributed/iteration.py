@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import (
-    Cluster,
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
     all_reduce_seconds,
     point_to_point_seconds,
@@ -25,8 +25,7 @@ from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import memory_of
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel, exposed_zero
-from epochcast.analyzer.backends.distributed.partition import Stage, partition, sum_over
+from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
 
@@ -35,6 +34,9 @@ _EXCHANGES = {
     "epochcast.all_gather": all_gather_seconds,
     "epochcast.reduce_scatter": reduce_scatter_seconds,
 }
+
+BUCKET_BYTES = 25 * 2**20
+"""``bucket_cap_mb`` of torch.nn.parallel.DistributedDataParallel."""
 
 
 class _Pass(NamedTuple):
@@ -111,14 +113,12 @@ class PreparedJob:
     @cached_property
     def update_bytes(self) -> float:
         """Bytes that the optimizer moves on the rank that moves most."""
-        return max(
-            self._by_rank([sum_over(stage.blocks, lambda block: moved_bytes(block.weights, self.job)) for stage in self.stages])
-        )
+        return self.most(lambda block: moved_bytes(block.weights, self.job))
 
     @cached_property
     def accumulation_bytes(self) -> float:
         """Bytes to add one micro-batch's gradients to those before: two reads and a write."""
-        return 3 * max(self._by_rank([stage.gradient_bytes for stage in self.stages]))
+        return 3 * self.most(gradient_bytes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,11 +135,12 @@ class PreparedJob:
         """Bytes on the fullest GPU."""
         return memory_of(self.stages, self.job, self.cluster.gpu.memory)
 
-    def _by_rank(self, values: Sequence[float]) -> list[float]:
+    def most(self, of: Callable[[ModelBlock], float]) -> float:
+        """Of a figure of blocks, the sum on the rank that has most."""
         ranks = [0.0] * self.job.pipeline
-        for stage, value in zip(self.stages, values, strict=True):
-            ranks[stage.rank] += value
-        return ranks
+        for stage in self.stages:
+            ranks[stage.rank] += sum_over(stage.blocks, of)
+        return max(ranks)
 
 
 def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> PreparedJob:
@@ -244,15 +245,41 @@ def _reduction(prepared: PreparedJob, rank: int, backward: float, c: Coefficient
         return 0.0
     gradients = sum(stage.gradient_bytes for stage in own)
     if job.zero:
-        return exposed_zero(
-            backward_seconds=backward,
-            gradient_bytes=gradients,
-            parameter_bytes=sum(stage.weight_bytes for stage in own),
-            reduce_scatter=over_data_ranks(reduce_scatter_seconds),
-            all_gather=over_data_ranks(all_gather_seconds),
-            overlap=job.overlap,
-        )
-    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), overlap=job.overlap)
+        # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
+        gathered = over_data_ranks(all_gather_seconds)(sum(stage.weight_bytes for stage in own))
+        return exposed_data_parallel(backward, gradients, over_data_ranks(reduce_scatter_seconds), job.overlap) + gathered
+    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), job.overlap)
+
+
+def exposed_data_parallel(
+    backward_seconds: float, gradient_bytes: float, reduce: Callable[[float], float], overlap: bool
+) -> float:
+    """Seconds of gradient reduction after the backward pass.
+
+    torch's DistributedDataParallel (Li et al. 2020, section 3.2) reduces buckets of gradients as soon as all of one are there,
+    one after the other, while the backward pass goes on. With several micro-batches only the last one's backward pass has
+    something to reduce (``no_sync``). What computation loses to the communication next to it is not modelled.
+
+    Args:
+        backward_seconds: of the last micro-batch on the rank; gradients become ready evenly over it.
+        gradient_bytes: all gradients of the rank, in the dtype that is reduced.
+        reduce: seconds of the collective for so many bytes, an all-reduce, or a reduce-scatter with ZeRO.
+        overlap: False: one reduction of everything after the backward pass, as Megatron-LM does it by default.
+    """
+    if gradient_bytes <= 0:
+        return 0.0
+    if not overlap:
+        return reduce(gradient_bytes)
+    full_buckets, rest = divmod(gradient_bytes, BUCKET_BYTES)
+    rest_seconds = reduce(rest) if rest else 0.0
+    if not full_buckets:
+        return rest_seconds
+    bucket_seconds = reduce(BUCKET_BYTES)
+    first_ready = backward_seconds * BUCKET_BYTES / gradient_bytes
+    last_ready = first_ready * full_buckets
+    # Buckets are equal and become ready at an even pace, so the last is delayed by the first of them or by none.
+    done = max(first_ready + full_buckets * bucket_seconds, last_ready + bucket_seconds)
+    return max(done, backward_seconds if rest else 0.0) + rest_seconds - backward_seconds
 
 
 def _on_ranks(prepared: PreparedJob, chunks: Sequence[_Chunk]) -> list[list[_Chunk]]:

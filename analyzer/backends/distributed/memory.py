@@ -43,15 +43,8 @@ def out_of_memory(stages: Sequence[Stage], job: TrainingConfiguration, capacity_
     rank, memory = _fullest(stages, job, capacity_bytes)
     if memory.fits:
         return None
-    parts = ", ".join(
-        f"{name} {size / _GIB:.1f}"
-        for name, size in (
-            ("weights", memory.weights),
-            ("gradients", memory.gradients),
-            ("optimizer states", memory.optimizer),
-            ("activations", memory.activations),
-        )
-    )
+    titles = {name: Memory.model_fields[name].title for name in ("weights", "gradients", "optimizer", "activations")}
+    parts = ", ".join(f"{title} {getattr(memory, name) / _GIB:.1f}" for name, title in titles.items())
     where = f"pipeline rank {rank} needs" if job.pipeline > 1 else "each GPU needs"
     return (
         f"out of memory: {where} {memory.total / _GIB:.1f} GiB ({parts}) and has {memory.capacity / _GIB:.1f} of "

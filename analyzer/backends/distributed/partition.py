@@ -8,11 +8,11 @@ which GPU runs which. The weights are sliced before the graph is traced (:mod:`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Graph, ModelBlock, Tensor
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
 
@@ -34,27 +34,18 @@ class Stage:
     received: Tensor | None = None
 
     @property
-    def operators(self) -> Iterator[Operator]:
-        """Operators of one micro-batch, block by block."""
-        return (operator for block in self.blocks for operator in block.operators)
-
-    @property
-    def parameters(self) -> int:
-        """Trainable elements on one GPU."""
-        return int(sum_over(self.blocks, lambda block: block.parameters))
-
-    @property
     def weight_bytes(self) -> float:
         """Bytes of the weights on one GPU."""
         return sum_over(self.blocks, lambda block: sum(weight.tensor.bytes for weight in block.weights))
 
     @property
     def gradient_bytes(self) -> float:
-        """Bytes of the gradients on one GPU, each in the dtype that it is reduced in."""
-        return sum_over(self.blocks, _gradient_bytes)
+        """Bytes of the gradients on one GPU."""
+        return sum_over(self.blocks, gradient_bytes)
 
 
-def _gradient_bytes(block: ModelBlock) -> float:
+def gradient_bytes(block: ModelBlock) -> float:
+    """Bytes of a block's gradients, each in the dtype that it is reduced in."""
     return sum(weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights)
 
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster, Link, cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
+from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of, usual_source
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, prepare, stage_times
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare, stage_times
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.recipes import RECIPES, Graphs
 from epochcast.analyzer.backends.distributed.schedule import simulate
+from epochcast.analyzer.backends.distributed.seed import by_equations
 from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
 from epochcast.regressor import Gpu
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+
+RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
+    "default": iteration,
+    "seed": by_equations,
+}
+"""Ways to predict one iteration: ours, and the paper's equations."""
 
 TimesOf = Callable[[Gpu, Precision], OperatorTimes]
 """Operator times of a GPU at a precision."""
@@ -32,7 +43,7 @@ class IterationPredictor:
 
     Attributes:
         graphs: of the model.
-        recipe: a name of :data:`.recipes.RECIPES`.
+        recipe: a name of :data:`RECIPES`.
         fitted: efficiencies, and operator times learned on other GPUs; without the latter those of the shipped model are taken.
         operators: source of operator times: ``calibrated``, ``learned``, the name of ``times_of``, or ``usual``, which is the
             one of the first two that is closer for such a question (:func:`.evidence.usual_source`).
@@ -40,7 +51,7 @@ class IterationPredictor:
         gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
     """
 
-    graphs: Graphs
+    graphs: ModelGraphs
     recipe: str = "default"
     fitted: DistributedModel = field(default_factory=lambda: DistributedModel(Coefficients()))
     operators: str = "usual"
@@ -55,11 +66,6 @@ class IterationPredictor:
         if self.fitted.operators is None:
             self.fitted = replace(self.fitted, operators=DistributedModel.load().operators)
 
-    @property
-    def coefficients(self) -> Coefficients:
-        """Efficiencies of the recipes that take some."""
-        return self.fitted.coefficients
-
     def cluster(self, gpu: Gpu, gpus: int) -> Cluster:
         """The cluster of a job on ``gpus`` GPUs; raises InputError if they do not fill its nodes."""
         if (gpu.name, gpus) not in self._clusters:
@@ -72,9 +78,7 @@ class IterationPredictor:
         Raises:
             InputError: the GPU lacks the precision, the model cannot be traced, or something does not divide.
         """
-        require(gpu, precision_named(job.precision))
-        cluster = self.cluster(gpu, job.gpus)
-        return RECIPES[self.recipe](self.graphs, job, cluster, self.coefficients, self.times(gpu, job))
+        return RECIPES[self.recipe](self.prepared(gpu, job), self.times(gpu, job), self.fitted.coefficients)
 
     def prepared(self, gpu: Gpu, job: TrainingConfiguration) -> PreparedJob:
         """Stages and memory of a job, without any time; raises InputError as :meth:`iteration` does."""
@@ -83,7 +87,7 @@ class IterationPredictor:
 
     def times(self, gpu: Gpu, job: TrainingConfiguration) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
-        precision, source = self._precision(job), self.source(gpu, job)
+        precision, source = precision_named(job.precision), self.source(gpu, job)
         key = (gpu.name, precision.name, job.fused_kernels, source)
         if key not in self._times:
             self._times[key] = self._times_from(source, gpu, precision, job.fused_kernels)
@@ -95,7 +99,7 @@ class IterationPredictor:
             return self.operators
         if self.recipe != "default":  # as their figures were measured
             return "calibrated"
-        return usual_source(self.fitted, gpu, self._precision(job), self.graphs.graph(job))
+        return usual_source(self.fitted, gpu, precision_named(job.precision), self.graphs.graph(job))
 
     def evidence(self, gpu: Gpu, job: TrainingConfiguration, iteration: Iteration) -> Evidence | None:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
@@ -103,21 +107,18 @@ class IterationPredictor:
             return None
         return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
-    def _precision(self, job: TrainingConfiguration) -> Precision:
-        return precision_named(job.precision)
-
     def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
         if self.times_of is not None:
             return RememberedTimes(self.times_of(gpu, precision))
         if source == "calibrated":
-            return CalibratedTimes(gpu, precision, self.coefficients, fused)
+            return CalibratedTimes(gpu, precision, self.fitted.coefficients, fused)
         assert self.fitted.operators is not None
         return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
 
     def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
         iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
-        slots = stage_times(prepared, self.times(gpu, job), self.coefficients)
+        slots = stage_times(prepared, self.times(gpu, job), self.fitted.coefficients)
         timeline = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
         for phase, seconds in (("gradient reduction", iteration.data_parallel), ("optimizer", iteration.optimizer)):
             if seconds:

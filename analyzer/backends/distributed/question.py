@@ -228,11 +228,6 @@ class DistributedQuestion(Question):
         _N,
         Field(default_factory=list, description="Number of GPUs for --search or --compare."),
     ]
-    budget: Annotated[
-        float | None,
-        Option(metavar="USD"),
-        Field(description="Only configurations that train --iterations N for at most this (with --search)."),
-    ] = None
     compare: Annotated[bool, Field(description="Compare times by precision and parallelism (Fig. 1 of the paper).")] = False
     plot: Annotated[_Path, Field(description="Draw the comparison of --compare (PNG, SVG, PDF).")] = None
 
@@ -268,8 +263,6 @@ class DistributedQuestion(Question):
             raise ValueError("--search and --compare exclude each other; give one of them")
         if self.gpus_total and not (self.search or self.compare):
             raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp GPUs")
-        if self.budget is not None and not self.search:
-            raise ValueError("--budget applies only to --search; add it or leave out the budget")
         if self.plot is not None and not self.compare:
             raise ValueError("--plot applies only to --compare; add it or leave it out")
         if self.timeline is not None and (self.search or self.compare):
@@ -281,10 +274,8 @@ class DistributedQuestion(Question):
         return self._searched() if self.search else self._compared() if self.compare else self
 
     def _searched(self) -> Self:
-        if self.budget is not None and (self.iterations is None or self.budget <= 0):
-            raise ValueError("--budget is USD above 0 for a whole training; give its length with --iterations N")
-        if not self.gpus_total and self.budget is None:
-            raise ValueError("--search needs the GPUs to search on: --gpus-total N, or --budget USD with --iterations N")
+        if not self.gpus_total:
+            raise ValueError("--search needs the number of GPUs to search on: --gpus-total N")
         if self.global_batch is None:
             raise ValueError("--search splits one global batch in every way; give --global-batch N")
         if self.virtual_stages > 1 or self.layers_per_stage:

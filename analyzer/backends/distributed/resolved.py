@@ -10,12 +10,11 @@ from typing import Any
 
 from epochcast.analyzer.backends.distributed.answer import (
     DistributedAnswer,
-    DistributedJob,
     IterationCost,
     IterationPrediction,
     Parts,
 )
-from epochcast.analyzer.backends.distributed.communication import link_named, load_links
+from epochcast.analyzer.backends.distributed.communication.links import link_named, load_links
 from epochcast.analyzer.backends.distributed.evidence import Evidence
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
@@ -131,7 +130,7 @@ class Resolved:
         low, high = interval(iteration, self.predictor.evidence(gpu, job, iteration))
         samples, tokens = job.global_batch / iteration.seconds, self.tokens_per_sample
         return IterationPrediction(
-            job=DistributedJob.model_validate(job),
+            job=job,
             seconds=iteration.seconds,
             low=low,
             high=high,

@@ -94,72 +94,82 @@ def search(
     Raises:
         InputError: every configuration is impossible, with the first reason.
     """
-    result = SearchResult()
+    found = _Search(predictor, template, space)
     for gpu, count in gpus:
         try:
             rent = rent_of(gpu, count)
-            for job in _outlines(predictor, template, gpu, count, space, result):
-                _fill(predictor, gpu, job, space, rent, result)
+            for job in found.outlines(gpu, count):
+                found.fill(gpu, job, rent)
                 if progress is not None:
-                    progress(len(result.candidates))
+                    progress(len(found.result.candidates))
         except InputError as error:
             if len(gpus) == 1:
                 raise
-            result.refused.setdefault(f"{count} {gpu.name}", str(error))
+            found.result.refused.setdefault(f"{count} {gpu.name}", str(error))
+    result = found.result
     if not result.candidates and not result.too_large:
         raise InputError(next(iter(result.refused.values()), "the search has nothing to try; free a degree of parallelism"))
     return result
 
 
-def _outlines(
-    predictor: IterationPredictor,
-    template: TrainingConfiguration,
-    gpu: Gpu,
-    count: int,
-    space: SearchSpace,
-    result: SearchResult,
-) -> Iterator[TrainingConfiguration]:
-    """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
-    predictor.cluster(gpu, count)
-    for tensor, precision in _slices(predictor, template, gpu, count, space, result):
-        for pipeline in divisors(count // tensor):
-            data = count // (tensor * pipeline)
-            if space.pipeline not in (None, pipeline) or space.data not in (None, data):
-                continue
-            stages: tuple[Literal[0, 1], ...] = (0, 1) if space.zero is None and data > 1 else (space.zero or 0,)
-            try:
-                job = replace(template, data=data, tensor=tensor, pipeline=pipeline, precision=precision, micro_batch=1)
-                jobs = [replace(job, zero=zero) for zero in stages]
-                predictor.prepared(gpu, jobs[0])
-            except InputError as error:
-                result.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
-                continue
-            yield from jobs
+@dataclass
+class _Search:
+    predictor: IterationPredictor
+    template: TrainingConfiguration
+    space: SearchSpace
+    result: SearchResult = field(default_factory=SearchResult)
 
+    def outlines(self, gpu: Gpu, count: int) -> Iterator[TrainingConfiguration]:
+        """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
+        self.predictor.cluster(gpu, count)
+        for tensor, precision in self._slices(gpu, count):
+            for pipeline in divisors(count // tensor):
+                data = count // (tensor * pipeline)
+                if self.space.pipeline not in (None, pipeline) or self.space.data not in (None, data):
+                    continue
+                stages: tuple[Literal[0, 1], ...] = (0, 1) if self.space.zero is None and data > 1 else (self.space.zero or 0,)
+                try:
+                    job = replace(
+                        self.template, data=data, tensor=tensor, pipeline=pipeline, precision=precision, micro_batch=1
+                    )
+                    jobs = [replace(job, zero=zero) for zero in stages]
+                    self.predictor.prepared(gpu, jobs[0])
+                except InputError as error:
+                    self.result.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
+                    continue
+                yield from jobs
 
-def _slices(
-    predictor: IterationPredictor,
-    template: TrainingConfiguration,
-    gpu: Gpu,
-    count: int,
-    space: SearchSpace,
-    result: SearchResult,
-) -> Iterator[tuple[int, str]]:
-    """Tensor ranks over which the model divides, with each precision that the GPU has."""
-    for name in space.precisions:
-        require(gpu, precision_named(name))
-    precisions = space.precisions or available(gpu)
-    unsplit = replace(template, data=1, pipeline=1, micro_batch=1)
-    for tensor in divisors(count):
-        if space.tensor not in (None, tensor):
-            continue
-        for name in precisions:
-            try:
-                predictor.graphs.graph(replace(unsplit, tensor=tensor, precision=name))
-            except InputError as error:
-                result.refused.setdefault(f"{tensor} tensor ranks", str(error))
-                break
-            yield tensor, name
+    def _slices(self, gpu: Gpu, count: int) -> Iterator[tuple[int, str]]:
+        """Tensor ranks over which the model divides, with each precision that the GPU has."""
+        for name in self.space.precisions:
+            require(gpu, precision_named(name))
+        precisions = self.space.precisions or available(gpu)
+        unsplit = replace(self.template, data=1, pipeline=1, micro_batch=1)
+        for tensor in divisors(count):
+            if self.space.tensor not in (None, tensor):
+                continue
+            for name in precisions:
+                try:
+                    self.predictor.graphs.graph(replace(unsplit, tensor=tensor, precision=name))
+                except InputError as error:
+                    self.result.refused.setdefault(f"{tensor} tensor ranks", str(error))
+                    break
+                yield tensor, name
+
+    def fill(self, gpu: Gpu, outline: TrainingConfiguration, rent: Rent | None) -> None:
+        """Every micro-batch of an outline, with the least recomputation that fits."""
+        choices = RECOMPUTATIONS if self.space.recomputation is None else (self.space.recomputation,)
+        for micro_batch in divisors(outline.global_batch // outline.data):
+            if self.space.micro_batch not in (None, micro_batch):
+                continue
+            jobs = (replace(outline, micro_batch=micro_batch, recomputation=choice) for choice in choices)
+            fitting = next((job for job in jobs if self.predictor.prepared(gpu, job).memory.fits), None)
+            if fitting is None:
+                self.result.too_large += 1
+                return
+            self.result.candidates.append(Candidate(gpu, fitting, self.predictor.iteration(gpu, fitting), rent))
+            # What a smaller micro-batch had no room for, a larger one has not either.
+            choices = choices[choices.index(fitting.recomputation) :]
 
 
 def degrees(count: int) -> Iterator[tuple[int, int, int]]:
@@ -182,26 +192,3 @@ def available(gpu: Gpu) -> tuple[str, ...]:
             require(gpu, precision)
             able.append(name)
     return tuple(able)
-
-
-def _fill(
-    predictor: IterationPredictor,
-    gpu: Gpu,
-    outline: TrainingConfiguration,
-    space: SearchSpace,
-    rent: Rent | None,
-    result: SearchResult,
-) -> None:
-    """Every micro-batch of an outline, with the least recomputation that fits."""
-    choices = RECOMPUTATIONS if space.recomputation is None else (space.recomputation,)
-    for micro_batch in divisors(outline.global_batch // outline.data):
-        if space.micro_batch not in (None, micro_batch):
-            continue
-        jobs = (replace(outline, micro_batch=micro_batch, recomputation=choice) for choice in choices)
-        fitting = next((job for job in jobs if predictor.prepared(gpu, job).memory.fits), None)
-        if fitting is None:
-            result.too_large += 1
-            return
-        result.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))
-        # What a smaller micro-batch had no room for, a larger one has not either.
-        choices = choices[choices.index(fitting.recomputation) :]

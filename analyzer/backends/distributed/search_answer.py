@@ -15,9 +15,6 @@ from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import money
 from epochcast.regressor import Gpu
 
-_COUNTS = tuple(2**power for power in range(10))
-"""GPUs that are tried within a budget: 1 to 512."""
-
 _MOST, _MOST_IN_TEXT = 100, 10
 
 
@@ -29,7 +26,6 @@ class SearchAnswer(Answer):
     fitting: int
     too_large: int
     refused: dict[str, str]
-    ranked: int
     iterations: int | None
     configurations: list[IterationPrediction]
     evidence: list[str]
@@ -38,7 +34,7 @@ class SearchAnswer(Answer):
 
     @property
     def status(self) -> int:
-        """1 where none fits into memory or the budget."""
+        """1 where none fits into memory."""
         return 0 if self.configurations else 1
 
     @property
@@ -61,7 +57,7 @@ class SearchAnswer(Answer):
         return "\n".join(
             [
                 f"{self.model}, global batch {best.job.global_batch}, on {many} {' or '.join(gpus)}",
-                f"{self.fitting} configurations fit, {self.too_large} do not; {self.ranked} ranked, the best {len(rows)}:",
+                f"{self.fitting} configurations fit, {self.too_large} do not; the best {len(rows)}:",
                 "",
                 table(header, rows),
                 *([f"the first{best.interval}"] if best.interval else []),
@@ -101,17 +97,12 @@ def search_all(resolved: Resolved) -> SearchAnswer:
     result = search(
         resolved.predictor,
         resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1),
-        list(product(resolved.gpus, question.gpus_total or _COUNTS)),
+        list(product(resolved.gpus, question.gpus_total)),
         space,
         rent_of,
         progress=progress and (lambda done: progress(f"{done} configurations fit")),
     )
-    budget, iterations = question.budget, question.iterations
-    by: Literal["time", "cost"] = "cost" if len(resolved.gpus) > 1 and budget is None else "time"
-    fitting = len(result.candidates)
-    if budget is not None and iterations is not None:
-        limit = budget / iterations
-        result.candidates = [each for each in result.candidates if each.usd is not None and each.usd <= limit]
+    by: Literal["time", "cost"] = "cost" if len(resolved.gpus) > 1 else "time"
     result.rank(by)
     shown = result.candidates[:_MOST]
     notes = [*resolved.notes, *price_notes([each.rent for each in shown])]
@@ -120,24 +111,18 @@ def search_all(resolved: Resolved) -> SearchAnswer:
     return SearchAnswer(
         model=resolved.name,
         ranked_by=by,
-        fitting=fitting,
+        fitting=len(result.candidates),
         too_large=result.too_large,
         refused=result.refused,
-        ranked=len(result.candidates),
-        iterations=iterations,
+        iterations=question.iterations,
         configurations=[
             resolved.configuration(each.gpu, each.job, each.iteration, each.iteration.memory, each.rent) for each in shown
         ],
         evidence=list(evidence.rests_on) if evidence else [],
         assumptions=[*(best.iteration.notes if best else ()), *(evidence.not_measured if evidence else ())],
-        notes=notes if shown else [*notes, _nothing(result, fitting, budget, iterations)],
+        notes=notes if shown else [*notes, _nothing(result)],
     )
 
 
-def _nothing(result: SearchResult, fitting: int, budget: float | None, iterations: int | None) -> str:
-    if fitting:
-        return (
-            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "
-            "at known prices; raise the budget or name other GPUs"
-        )
+def _nothing(result: SearchResult) -> str:
     return f"none of the {result.too_large} configurations fits into memory; use more GPUs, or GPUs with more memory"

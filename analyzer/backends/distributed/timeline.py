@@ -46,20 +46,9 @@ class PipelineTimeline:
         """Seconds until the last rank is done."""
         return max(event.end for event in self.events)
 
-    @cached_property
-    def _busy(self) -> tuple[float, ...]:
-        busy = [0.0] * self.ranks
-        for event in self.events:
-            busy[event.rank] += event.end - event.start
-        return tuple(busy)
-
     def busy(self, rank: int) -> float:
         """Seconds in which a rank has something to do."""
-        return self._busy[rank]
-
-    def bubble(self, rank: int) -> float:
-        """Seconds in which a rank waits for others."""
-        return self.seconds - self.busy(rank)
+        return sum(event.end - event.start for event in self.events if event.rank == rank)
 
     def then(self, phase: str, seconds: Sequence[float]) -> PipelineTimeline:
         """Let each rank do something of ``seconds[rank]`` after all else that it does, such as the optimizer step."""

@@ -1,4 +1,4 @@
-"""A network by what the user calls it: a name of torchvision, of timm or of ours, or an import path."""
+"""A network by what the user calls it: a name of torchvision or of timm, or an import path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.networks import NETWORKS, build
 from epochcast.analyzer.backends.reader.failures import one_line
 from epochcast.analyzer.backends.user_factory import (
     IMPORT_PATH,
@@ -49,10 +48,10 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     """Build a network, and what it is called with for one image.
 
     Args:
-        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`.NETWORKS`,
-            torchvision (classification) and timm, in this order; or ``package.module:factory``. A factory gives the network, or
-            (network, inputs), whose first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
-            code of that module: take import paths from the user's own files alone.
+        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in torchvision (classification) and
+            timm, in this order; or ``package.module:factory``. A factory gives the network, or (network, inputs), whose first
+            sample is taken; it may have parameters ``image_size`` and ``batch``. It runs code of that module: take import
+            paths from the user's own files alone.
         image_size: side of the square image, pixels.
         device: where it is built, with random weights; on ``meta`` it takes neither memory nor time to initialise.
 
@@ -77,8 +76,6 @@ WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
 def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
     library, _, name = text.rpartition(":")
     if library in _LIBRARIES or not library:
-        if not library and name in NETWORKS:
-            return lambda: (build(name, image_size), None)
         for source in (library,) if library else _LIBRARIES:
             if name in _names(source, needed=bool(library)):
                 return lambda: (_from_library(source, name), None)
@@ -137,7 +134,7 @@ def _from_library(library: str, name: str) -> nn.Module:
 
 def _unknown(text: str, library: str, name: str) -> str:
     names = {source: _names(source, needed=False) for source in _LIBRARIES}
-    known = [*NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
+    known = [*names["torchvision"], *names["timm"]] if not library else names[library]
     close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
     missing = [source for source in _LIBRARIES if not names[source]]
     if close:

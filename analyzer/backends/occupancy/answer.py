@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from epochcast.analyzer.backends.occupancy.batch_sweep import WITHIN
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
 from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import percent, seconds_text, table
 from epochcast.analyzer.words import number
+
+WITHIN = 0.05
+"""How far below the best, relative, still counts as as good: predictions are not closer, and curves are flat at their end."""
 
 LABEL_NAMES = {"sm_occupancy": "SM occupancy", "sm_active": "SM activity", "peak_memory": "peak memory"}
 

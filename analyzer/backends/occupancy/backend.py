@@ -60,8 +60,7 @@ class Occupancy:
         """Answer from measured trainings; raises InputError."""
         from epochcast.regressor import load_catalog
 
-        # Graphs of other sizes than the usual would let questions fill the disk.
-        return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._gpus), cache=not question.sizes)
+        return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._gpus))
 
 
 def _installed(library: str) -> bool:

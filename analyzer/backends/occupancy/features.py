@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
-from epochcast.analyzer.backends.occupancy.sample import Sample
-from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]
@@ -31,7 +30,6 @@ EDGE_NAMES = (*(f"is_{kind}" for kind in EDGE_TYPES), "tensor_bytes", "bandwidth
 """Columns of :func:`edge_features`; the last two are log(1 + x)."""
 EDGE_FEATURES = len(EDGE_NAMES)
 
-_ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 _INTEGER_BYTES = 8
 """torch's integers have 64 bits by default; its booleans, which are rarer, count as integers here."""
 
@@ -41,14 +39,11 @@ def node_features(sample: Sample) -> Rows:
 
     The operator's type as one-hot, its hyper-parameters, bytes of tensors read, written, temporary and of weights, FLOPs, and
     of the GPU the FLOP/s at the configuration's precision, memory capacity and number of SMs (Table I).
-
-    Raises:
-        InputError: the precision is none of fp32, fp16 and bf16.
     """
     graph, precision = sample.graph, sample.configuration.precision
     n = len(graph)
     words = np.eye(len(VOCABULARY))[[VOCABULARY.index(word) for word in graph.words]]
-    width = np.where(graph.floating, element_bytes(precision), _INTEGER_BYTES)
+    width = np.where(graph.floating, WIDTHS[precision], _INTEGER_BYTES)
     sizes = graph.sizes * np.where(np.array(SIZES) == "flops", 1, width[:, np.newaxis])
     device = np.broadcast_to([peak_flops(sample.gpu, precision), sample.gpu.memory, sample.gpu.sm_count], (n, len(_DEVICE)))
     return np.concatenate([words, np.log1p(np.concatenate([graph.hyper_parameters, sizes, device], axis=1))], axis=1).astype(
@@ -60,26 +55,12 @@ def edge_features(sample: Sample) -> Rows:
     """One row per edge of ``sample.graph.edges``, shape (e, EDGE_FEATURES), before standardising.
 
     The edge's type as one-hot, bytes of its tensor, and the GPU's memory bandwidth in bytes/s (Table I).
-
-    Raises:
-        InputError: the precision is none of fp32, fp16 and bf16.
     """
     graph, precision = sample.graph, sample.configuration.precision
     types = np.eye(len(EDGE_TYPES))[graph.edge_types]
-    width = np.where(graph.floating[graph.edges[0]], element_bytes(precision), _INTEGER_BYTES)
+    width = np.where(graph.floating[graph.edges[0]], WIDTHS[precision], _INTEGER_BYTES)
     sizes = np.stack([graph.edge_elements * width, np.full(len(types), sample.gpu.memory_bandwidth)], axis=1)
     return np.concatenate([types, np.log1p(sizes)], axis=1).astype(np.float32)
-
-
-def element_bytes(precision: str) -> int:
-    """Bytes of one floating-point number.
-
-    Raises:
-        InputError: the precision is none of fp32, fp16 and bf16.
-    """
-    if precision not in _ELEMENT_BYTES:
-        raise InputError(f"unknown precision {precision!r}; known are {', '.join(_ELEMENT_BYTES)}")
-    return _ELEMENT_BYTES[precision]
 
 
 def peak_flops(gpu: Gpu, precision: str) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
-from epochcast.analyzer.backends.occupancy.answer import Errors, Interval, Training
+from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel, Interval, Training
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.models import Model, make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor.arrays import part
@@ -32,7 +33,7 @@ FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 
 
 class OccupancyManifest(Manifest):
-    """The whole of ``model.json``; attributes as of :class:`OccupancyPredictor`, ``states`` are the models' own by label."""
+    """The whole of ``model.json``; attributes as of :class:`.answer.FittedModel`, ``states`` the models' own by label."""
 
     SCHEMA = "epochcast.occupancy/v3"
     COMMAND = "fit occupancy"
@@ -40,39 +41,28 @@ class OccupancyManifest(Manifest):
     features: list[str]
     model: str
     settings: dict[str, Any]
-    gpus: tuple[str, ...]
+    gpus: list[str]
     rows: dict[str, int]
     errors: dict[str, Errors]
     range: FittedRange
     states: dict[str, dict[str, Any]]
 
 
+@dataclass(frozen=True)
 class OccupancyPredictor:
     """Measured trainings, carried over to others.
 
     Attributes:
-        model: name in ``models.MODELS`` of what learns the ratios.
-        settings: of the model, such as ``seed`` and ``epochs``.
-        gpus: that were measured.
-        rows: fitted rows by label.
-        errors: by label, of those with enough architectures to leave some out.
+        fitted: what it rests on.
         range: of the fitted trainings.
+        ratios: what learnt each of :data:`RATIOS`.
+        memory: what learnt the peak memory.
     """
 
-    def __init__(
-        self,
-        model: str,
-        settings: Mapping[str, Any],
-        gpus: tuple[str, ...],
-        rows: Mapping[str, int],
-        errors: Mapping[str, Errors],
-        range: FittedRange,
-        ratios: Mapping[str, Model],
-        memory: PeakMemory,
-    ) -> None:
-        self.model, self.settings, self.gpus = model, dict(settings), gpus
-        self.rows, self.errors, self.range = dict(rows), dict(errors), range
-        self.ratios, self.memory = dict(ratios), memory
+    fitted: FittedModel
+    range: FittedRange
+    ratios: Mapping[str, Model]
+    memory: PeakMemory
 
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
@@ -95,9 +85,9 @@ class OccupancyPredictor:
         return [Training(**answer) for answer in answers]
 
     def _interval(self, label: str, ratio: float) -> Interval:
-        if label not in self.errors:
+        if label not in self.fitted.errors:
             return Interval(value=ratio, low=None, high=None)
-        factor = self.errors[label].factor
+        factor = self.fitted.errors[label].factor
         return Interval(value=ratio, low=ratio / factor, high=min(ratio * factor, 1.0))
 
     def unknown(self, sample: Sample) -> str:
@@ -117,11 +107,11 @@ class OccupancyPredictor:
         for sample in answered:
             if not self._same_chip(sample, catalog):
                 notes.append(
-                    f"{sample.gpu.name} was not measured, only {', '.join(self.gpus)}: no SM occupancy or SM activity, "
+                    f"{sample.gpu.name} was not measured, only {', '.join(self.fitted.gpus)}: no SM occupancy or SM activity, "
                     "and CUDA's own part of the memory may differ"
                 )
-            elif sample.gpu.name not in self.gpus:
-                notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
+            elif sample.gpu.name not in self.fitted.gpus:
+                notes.append(f"trainings were measured on {', '.join(self.fitted.gpus)}, the same chip as {sample.gpu.name}")
             if self.range.unknown_operators(sample):
                 notes.append(f"{self._lacking(sample)}, which is less than {100 * _SMALL:.0f} % of the step")
         return [*dict.fromkeys(notes), *self.range.beyond(answered)]
@@ -130,7 +120,7 @@ class OccupancyPredictor:
         return f"no measured training has {', '.join(self.range.unknown_operators(sample))}"
 
     def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:
-        chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.gpus)}
+        chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.fitted.gpus)}
         return (sample.gpu.compute_capability, sample.gpu.sm_count) in chips
 
     @classmethod
@@ -149,4 +139,5 @@ class OccupancyPredictor:
         parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
         memory = PeakMemory.restore(*parts.pop("peak_memory"))
         ratios = {label: make(kept.model).restore(*own) for label, own in parts.items()}
-        return cls(kept.model, kept.settings, kept.gpus, kept.rows, kept.errors, kept.range, ratios, memory)
+        fitted = FittedModel(**{name: getattr(kept, name) for name in FittedModel.model_fields})
+        return cls(fitted, kept.range, ratios, memory)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.occupancy.answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
-from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_notes, modelled_step
-from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import notes_on, occupancy_of
+from epochcast.analyzer.backends.occupancy.networks.known_networks import SIZES, complete
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from epochcast.analyzer.plugins.types import GpuName
@@ -26,8 +25,8 @@ from epochcast.regressor import Catalog, Gpu
 
 USUAL_BATCH = 32
 
-SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
-"""Fields that a network has or not; without a value they are usual."""
+LARGEST = 4096
+"""Batches beyond it are not tried: there the GPU's memory does not bound them."""
 
 
 class OccupancyQuestion(NetworkQuestion):
@@ -106,26 +105,18 @@ class OccupancyQuestion(NetworkQuestion):
 class _Network:
     """A network with its graph at one batch."""
 
-    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, cache: bool) -> None:
+    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> None:
         self._predictor, self._catalog = predictor, catalog
         sizes = NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes)
-        if question.network.endswith(".onnx"):
-            from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx
-
-            self.configuration = sizes
-            graph = graph_of_onnx(Path(question.network), sizes)
-        else:
-            self.configuration = complete(sizes)
-            graph = graph_of(self.configuration, cache)
-        self.graph: ComputationGraph = graph.in_training()
+        self.configuration = complete(sizes)
+        self.graph = graph_of(self.configuration).in_training()
 
     def on(self, gpu: Gpu, batches: Sequence[int]) -> tuple[list[Sample], list[Filled]]:
         """A GPU at these batches."""
         samples = [Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu) for batch in batches]
         rows = []
         for sample, training in zip(samples, self._predictor.predict(samples, self._catalog), strict=True):
-            step = modelled_step(sample)
-            modelled = Modelled(**asdict(step), fits=step.memory_bytes <= gpu.memory)
+            modelled = occupancy_of(sample.graph, gpu, sample.configuration.precision)
             rows.append(Filled(gpu=gpu.name, batch=sample.configuration.batch, training=training, modelled=modelled))
         return samples, rows
 
@@ -144,22 +135,19 @@ class _Network:
         return batches
 
 
-def answer(
-    question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, *, cache: bool = True
-) -> OccupancyAnswer:
+def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> OccupancyAnswer:
     """Answer from measured trainings, next to launches as they are modelled.
 
     Args:
         question: a network, GPUs and batches.
         predictor: fitted on trainings.
         catalog: GPUs.
-        cache: whether graphs are kept in the user's cache folder, see :func:`.graph_of.graph_of`.
 
     Raises:
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
-    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.gpus)}.values())
-    network = _Network(question, predictor, catalog, cache)
+    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
+    network = _Network(question, predictor, catalog)
     usual = sorted(set(question.batches or [USUAL_BATCH]))
     answered = [network.on(gpu, network.fitting(gpu) if question.sweep else usual) for gpu in gpus]
     samples = [sample for own, _ in answered for sample in own]
@@ -173,10 +161,10 @@ def answer(
         nodes=len(network.graph),
         edges=network.graph.edges.shape[1],
         unknown_operators=dict(network.graph.unknown),
-        model=fitted_model(predictor),
+        model=predictor.fitted,
         predictions=rows,
         batches=[_best(own) for _, own in answered] if question.sweep else [],
-        notes=[*predictor.notes(samples, catalog), *modelled_notes(fallback)],
+        notes=[*predictor.notes(samples, catalog), *notes_on(fallback)],
     )
 
 
@@ -185,17 +173,24 @@ def _shown(network: str) -> str:
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 
-def fitted_model(predictor: OccupancyPredictor) -> FittedModel:
-    """What a predictor rests on."""
-    return FittedModel(
-        model=predictor.model,
-        settings=predictor.settings,
-        gpus=list(predictor.gpus),
-        rows=predictor.rows,
-        errors=predictor.errors,
+def batches_that_fit(memory_of: Callable[[int], float], capacity: float) -> list[int]:
+    """Powers of two from 1 on whose memory, bytes by batch and growing with it, is within the capacity; none if 1 is beyond."""
+    powers = (2**exponent for exponent in range(LARGEST.bit_length()))
+    return list(takewhile(lambda batch: memory_of(batch) <= capacity, powers))
+
+
+def best_batch(gpu: str, batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
+    """Look through occupancies, shape (n,), of batches in ascending order, shape (n,) (section VI-A of the paper)."""
+    best, largest = float(occupancies.max()), int(batches[-1])
+    return BestBatch(
+        gpu=gpu,
+        highest=best,
+        highest_at=int(batches[occupancies.argmax()]),
+        smallest=int(batches[occupancies >= best * (1 - WITHIN)][0]),
+        largest=largest,
+        bound_by_memory=largest < LARGEST,
     )
 
 
 def _best(rows: Sequence[Filled]) -> BestBatch:
-    best = best_batch(np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))
-    return BestBatch(gpu=rows[0].gpu, **asdict(best), bound_by_memory=best.largest < LARGEST)
+    return best_batch(rows[0].gpu, np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))

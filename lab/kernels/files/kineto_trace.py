@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import WARP_SIZE, GpuLimits, limits_by_capability
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
 from epochcast.analyzer.errors import InputError
 from lab.kernels.files.kernel_file import KernelFile
+from lab.kernels.kernel_table import kernel_table
 
 # The second of each until PyTorch 1.9, with other names of some properties.
 _ESTIMATE = ("est. achieved occupancy %", "theoretical occupancy %")

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
 from epochcast.analyzer.errors import InputError
 from lab.kernels.files.kernel_file import KernelFile
+from lab.kernels.kernel_table import kernel_table
 
 HEADER = re.compile(r'^[ \t]*("ID"|ID),', re.MULTILINE)
 """What a line of column names begins with."""

@@ -21,8 +21,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from epochcast.analyzer.backends.convmeter.measurement.phases import HostTimeline, training
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
+from epochcast.analyzer.backends.occupancy.networks.known_networks import NETWORKS
 from epochcast.analyzer.backends.reader.failures import failure_reason
 
 NVML_WINDOW_S = 1.0
@@ -59,7 +59,7 @@ def train(configuration: NetworkConfiguration, device: str, seconds: float) -> d
         network, shapes = build_network(configuration, "cpu")
         inputs = tree_map_only(Tensor, lambda tensor: _random(tensor, configuration.network, device), shapes)
         # Without waiting for the device after each step: the host's clock is not read here, and training scripts run ahead too.
-        step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], "adam", HostTimeline())
+        step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], HostTimeline())
         step()
         _finish(device)
         begin = time.time() + NVML_WINDOW_S

@@ -1,14 +1,17 @@
 """Recipes of one iteration beside the default and the paper's: data sheets alone, and what the paper compares itself with."""
 
-from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from collections.abc import Callable
+from functools import partial
+
+from epochcast.analyzer.backends.distributed import predictor
+from epochcast.analyzer.backends.distributed.prediction import Iteration
 from lab.rivals.distributed import neusight_style, roofline, vtrain_style
 
-RECIPES.update(
-    {
-        "roofline": roofline.predict,
-        "neusight-style": neusight_style.predict,
-        "vtrain-style": vtrain_style.predict,
-    }
-)
+RECIPES: dict[str, Callable[..., Iteration]] = {
+    **{name: partial(roofline.predict_calibrated, recipe) for name, recipe in predictor.RECIPES.items()},
+    "roofline": roofline.predict,
+    "neusight-style": neusight_style.predict,
+    "vtrain-style": vtrain_style.predict,
+}
 
 __all__ = ["RECIPES"]

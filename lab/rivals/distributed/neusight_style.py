@@ -11,21 +11,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from lab.rivals.distributed import vtrain_style
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.recipes import Graphs
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
 
-def predict(
-    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
-) -> Iteration:
+def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:
     """The FP32 answer less the communication and waiting of all parallelisms but one."""
-    prediction = vtrain_style.predict(graphs, job, cluster, coefficients, times)
+    prediction = vtrain_style.predict(graphs, job, cluster, coefficients)
     degrees = {"data_parallel": job.data, "tensor_parallel": job.tensor, "pipeline_parallel": job.pipeline}
     kept = max(degrees, key=lambda name: degrees[name])
     bubble = prediction.bubble if kept == "pipeline_parallel" else 0.0

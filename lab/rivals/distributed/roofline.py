@@ -6,19 +6,19 @@ default and this baseline differ in what was fitted and in nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.recipes import Graphs
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
 IDEAL = Coefficients(
     gemm=1.0,
@@ -34,9 +34,18 @@ IDEAL = Coefficients(
 """Nothing is lost anywhere."""
 
 
-def predict(
-    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+def predict_calibrated(
+    recipe: Callable[..., Iteration],
+    graphs: ModelGraphs,
+    job: TrainingConfiguration,
+    cluster: Cluster,
+    coefficients: Coefficients,
 ) -> Iteration:
-    """Learns nothing: coefficients and times are not looked at."""
-    ideal = CalibratedTimes(cluster.gpu, precision_named(job.precision), IDEAL, job.fused_kernels)
-    return iteration(prepare(graphs.graph(job), job, cluster), ideal, IDEAL)
+    """What a recipe of the product says of a job by the operator times of the calibrated roofline."""
+    times = CalibratedTimes(cluster.gpu, precision_named(job.precision), coefficients, job.fused_kernels)
+    return recipe(prepare(graphs.graph(job), job, cluster), times, coefficients)
+
+
+def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:
+    """Learns nothing: coefficients are not looked at."""
+    return predict_calibrated(iteration, graphs, job, cluster, IDEAL)

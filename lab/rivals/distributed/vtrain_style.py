@@ -10,18 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.iteration import iteration
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.recipes import default
+from lab.rivals.distributed.roofline import predict_calibrated
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.recipes import Graphs
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
 
-def predict(
-    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
-) -> Iteration:
-    """The default's answer for the same job in FP32; ``times`` must be of FP32 operators."""
-    return default.predict(graphs, replace(job, precision="fp32"), cluster, coefficients, times)
+def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:
+    """The default's answer for the same job in FP32."""
+    return predict_calibrated(iteration, graphs, replace(job, precision="fp32"), cluster, coefficients)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer
 from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from epochcast.analyzer.backends.occupancy.models.dnn_occu import AneeLayer
 from lab.rivals.occupancy.pooling import mean_over_present
 
 

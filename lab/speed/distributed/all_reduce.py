@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from epochcast.analyzer.backends.distributed.communication import Cluster, all_reduce_seconds, link_named
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+from epochcast.analyzer.backends.distributed.communication.links import link_named
 from epochcast.regressor import load_catalog
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces
 from lab.speed.page import markdown_table, options, public

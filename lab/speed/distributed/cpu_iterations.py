@@ -87,7 +87,7 @@ def measured(cell: Cell, run: Callable[[int], list[tuple[float, int]]], clock: s
         "operators_s": statistics.median(sums),
         "optimizer_s": statistics.median(steps),
         "optimizer": model.optimizer,
-        "parameters": graph.parameters,
+        "parameters": graph.parameters(),
         "operators": len(operators),
         "unique": len(set(operators)),
         "estimated": " ".join(sorted({one.name for one in times.estimated})),

@@ -15,7 +15,6 @@ import pandas as pd
 import torch
 
 import lab.rivals.distributed  # noqa: F401 - registers the recipe roofline
-from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
@@ -23,6 +22,7 @@ from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.gpu_scripts.op_bench import gpu_name
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Gpu, load_catalog
+from lab.campaign import networks
 from lab.speed.distributed.small_models import WithLoss
 from lab.speed.page import ROOT, markdown_table, options
 

@@ -20,13 +20,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.regressor import Gpu, load_catalog
+from lab.campaign import networks
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
 
 GPUS = {"A100-SXM4-40GB": "A100 SXM4 40GB", "GeForce RTX 2080 Ti": "RTX 2080 Ti", "TITAN Xp": "TITAN Xp"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
-from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.job import Recomputation
 from epochcast.regressor.scoring import score

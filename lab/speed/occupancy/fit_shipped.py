@@ -22,8 +22,10 @@ def main() -> None:
     write = parser.parse_args().write
     jobs = read_training_jobs([public(table) for table in TABLES], load_catalog())
     predictor = fit_predictor(jobs, progress=lambda line: print(line, file=sys.stderr))
-    for label, errors in predictor.errors.items():
-        print(f"{label:13} {predictor.rows[label]} rows, {errors.mape:.1f} % on other architectures, x {errors.factor:.2f}")
+    for label, errors in predictor.fitted.errors.items():
+        print(
+            f"{label:13} {predictor.fitted.rows[label]} rows, {errors.mape:.1f} % on other architectures, x {errors.factor:.2f}"
+        )
     if write:
         save_predictor(predictor, SHIPPED)
         print(f"{sum(file.stat().st_size for file in SHIPPED.iterdir()) / 1e6:.2f} MB")

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import occupancy_of
 from epochcast.regressor import load_catalog
 from lab.kernels.occupancy_bench import devices
 from lab.speed.page import ROOT, markdown_table, options

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise
 from epochcast.regressor import load_catalog
 from lab.figures.occupancy import kernel_occupancy_figure
 from lab.kernels.busiest import busiest
 from lab.kernels.files.kernel_file import occupancy_rows
+from lab.kernels.kernel_table import summarise
 from lab.speed.occupancy.launch_configurations import traces
 from lab.speed.page import OCCUPANCY, markdown_table, options, publish
 

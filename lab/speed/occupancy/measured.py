@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_step
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import occupancy_of
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import score
 from lab.evaluate.common import Rows, Split
@@ -82,7 +82,9 @@ def model_row(jobs: TrainingJobs, name: str) -> list[str]:
 def launches_row(jobs: TrainingJobs) -> list[str]:
     """The same cells of the launch calculation, which nothing is fitted for."""
     measured = jobs.points[LABEL].to_numpy()
-    modelled = np.array([modelled_step(sample).time_mean for sample in jobs.samples])
+    modelled = np.array(
+        [occupancy_of(sample.graph, sample.gpu, sample.configuration.precision).time_mean for sample in jobs.samples]
+    )
     cells = [LAUNCHES]
     for protocol, splits_of in PROTOCOLS.items():
         tests = {name: rows for split in splits_of(jobs.points, FOLDS, SEED) for name, rows in split.tests.items()}

@@ -15,8 +15,7 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise, with_occupancy
-from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import occupancy_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
 from epochcast.regressor import load_catalog
 from lab.speed.occupancy.launch_configurations import launches, table_text
@@ -73,8 +72,7 @@ def without_its_trace(workload: Workload, graph: ComputationGraph) -> float:
     own = rows["workload"].str.contains(workload.trace, regex=False)
     if workload.trace == "alexnet":  # the file next to it holds the same kernels
         own |= rows["workload"].str.contains("simple_add", regex=False)
-    table = kernels_of(graph, gpu, workload.precision, launch_configurations(limits, table_text(rows[~own])))
-    return summarise(with_occupancy(table, {gpu.name: limits})).grid.mean
+    return occupancy_of(graph, gpu, workload.precision, launch_configurations(limits, table_text(rows[~own]))).mean
 
 
 def by_batch() -> Iterator[str]:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from epochcast.analyzer.backends.convmeter.measurement.points_file import HEADER, points_file
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.points import HEADER, points_file, read_points
 from epochcast.analyzer.errors import InputError
 
 PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}

@@ -8,7 +8,8 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter.scalability import (
     ScalingCurve,
     cost_points,
-    strong_scaling,
+    points_of,
+    split_equally,
 )
 
 METRICS = pd.DataFrame({"network": ["net"], "block": [""], "image_size": [64], "flops": [1e6]})
@@ -19,7 +20,7 @@ def scaling(devices: list[float], seconds: list[float], batch: float = 10) -> Sc
 
 
 def test_strong_scaling_keeps_the_images_of_a_step() -> None:
-    points = strong_scaling(METRICS, 96, [1, 3, 5 - 1], None)
+    points = points_of(METRICS, split_equally(96, [1, 3, 4]), [1, 3, 4], None)
     assert points[["batch", "devices", "nodes"]].to_numpy().tolist() == [[96, 1, 1], [32, 3, 1], [24, 4, 1]]
 
 
@@ -40,4 +41,4 @@ def test_cost_points_by_hand() -> None:
     devices, seconds, usd = np.array([1.0, 2, 4, 8]), np.array([100.0, 55, 40, 45]), np.array([1.0, 1.1, 1.6, 3.6])
     points = cost_points(devices, seconds, usd)
     assert points is not None
-    assert (points.cheapest, points.knee, points.front) == (1, 2, (1, 2, 4))
+    assert (points.cheapest, points.knee) == (1, 2)

@@ -25,9 +25,9 @@ def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits
     assert memory.fits is fits
 
 
-@pytest.mark.parametrize("name", ["ResNet18", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_torch_keeps_what_is_assumed(name: str) -> None:
-    torch = pytest.importorskip("torch")
+    torch, _ = pytest.importorskip("torch"), pytest.importorskip("torchvision")
     from epochcast.analyzer.backends.convmeter.counting import count
     from epochcast.analyzer.backends.networks.find_network import find_network
 

@@ -34,13 +34,3 @@ def graph(layers: int = 4, micro_batch: int = 1, **options) -> Graph:
     """A model of equal layers with nothing before and after them."""
     block = layer("blocks.0", **options)
     return Graph("hand-made", "fp32", micro_batch, ModelBlock("before", ()), (block,) * layers, ModelBlock("after", ()))
-
-
-class Given:
-    """Graphs that are there already."""
-
-    def __init__(self, one: Graph) -> None:
-        self.one = one
-
-    def graph(self, job):
-        return self.one

@@ -6,18 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.distributed.communication import (
-    Cluster,
-    Link,
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
+from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
     all_reduce_seconds,
-    cluster_for,
-    fitted_all_reduces,
-    link_named,
-    load_links,
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
+from epochcast.analyzer.backends.distributed.communication.links import Link, link_named, load_links
+from epochcast.analyzer.backends.distributed.communication.measured import fitted_all_reduces
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces

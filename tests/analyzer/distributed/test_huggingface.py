@@ -74,6 +74,13 @@ VIT = {
 }
 
 
+def _parameters(of: Architecture) -> int:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build
+
+    return sum(parameter.numel() for parameter in build(of).parameters())
+
+
 def _file(folder: Path, config: Any) -> Path:
     path = folder / "some-model" / "config.json"
     path.parent.mkdir(exist_ok=True)
@@ -84,13 +91,13 @@ def _file(folder: Path, config: Any) -> Path:
 @pytest.mark.parametrize(
     ("config", "parameters"),
     [
-        (LLAMA_8B, named("LLaMA-3.1-8B").parameters),
+        (LLAMA_8B, 8_030_261_248),
         (MISTRAL_7B, 7_241_732_096),
         (QWEN2_HALF_B, 494_032_768),
-        (GPT2, named("GPT-2-small").parameters),
-        (OPT, named("OPT-1.3B").parameters),
-        (BERT, named("BERT-base").parameters),
-        (VIT, named("ViT-B/16").parameters),
+        (GPT2, 124_439_808),
+        (OPT, 1_315_758_080),
+        (BERT, 109_514_298),
+        (VIT, 86_567_656),
     ],
     ids=lambda given: given["model_type"] if isinstance(given, dict) else "",
 )
@@ -99,7 +106,7 @@ def test_a_configuration_gives_the_published_number_of_parameters(
 ) -> None:
     read = resolve(str(_file(tmp_path, config)))
     assert isinstance(read, Architecture)
-    assert read.parameters == parameters
+    assert _parameters(read) == parameters
     assert read.name == "some-model"
     built_in = {"llama": "LLaMA-3.1-8B", "gpt2": "GPT-2-small", "bert": "BERT-base"}.get(config["model_type"])
     assert built_in is None or replace(read, name=built_in) == named(built_in)
@@ -109,7 +116,7 @@ def test_a_head_may_be_wider_than_the_width_over_the_heads(tmp_path: Path) -> No
     """Mistral NeMo: 32 heads of 128 in a width of 5120."""
     config = {**MISTRAL_7B, "hidden_size": 5120, "head_dim": 128, "num_hidden_layers": 40, "vocab_size": 131072}
     read = read_config(_file(tmp_path, config))
-    assert read.parameters == 12_247_782_400
+    assert _parameters(read) == 12_247_782_400
 
 
 @pytest.mark.parametrize(

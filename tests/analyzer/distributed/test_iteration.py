@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hand_made import Given, graph, product
+from hand_made import graph, product
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import (
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
     all_reduce_seconds,
-    cluster_for,
     reduce_scatter_seconds,
 )
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor, Weight
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from epochcast.analyzer.backends.distributed.seed import by_equations
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
@@ -113,15 +113,15 @@ def test_seed_is_the_papers_equations_by_the_calculator() -> None:
     job = TrainingConfiguration(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32")
     one = graph(sliced=True, exchanges=2)
     cluster = cluster_for(GPU, 8)
-    answer = RECIPES["seed"](Given(one), job, cluster, Coefficients(), Each())
+    answer = by_equations(prepare(one, job, cluster), Each(), Coefficients())
     t_comp = 2 * 3.0 * 4  # two layers of three products on a stage, four micro-batches
     volume = 2 * 1024 * 1024 * 4
     t_dp = t_tp = volume / cluster.intra.bandwidth
     assert (answer.data_parallel, answer.tensor_parallel) == (pytest.approx(t_dp), pytest.approx(t_tp))
     assert answer.bubble == pytest.approx(t_comp)
     assert answer.seconds == pytest.approx(t_comp + t_dp + t_tp + t_comp * (2 - 1))
-    alone = RECIPES["seed"](Given(one), TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1), Coefficients(), Each())
-    assert alone.seconds == pytest.approx(12.0)
+    alone = prepare(one, TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1))
+    assert by_equations(alone, Each(), Coefficients()).seconds == pytest.approx(12.0)
 
 
 WORDS = Tensor((50_000, 1024), "float32")

@@ -37,7 +37,10 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_named_model_has_as_many_parameters_as_published(name: str) -> None:
-    assert named(name).parameters == PUBLISHED[name]
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build
+
+    assert sum(parameter.numel() for parameter in build(named(name)).parameters()) == PUBLISHED[name]
 
 
 def test_a_name_is_read_whatever_its_case_and_dashes() -> None:
@@ -49,7 +52,6 @@ def test_numbers_stand_beside_the_defaults_of_their_style() -> None:
     read = from_text("gpt:hidden=12288,layers=96,heads=96,dropout=0,tied=no")
     assert (read.style, read.vocab, read.ffn, read.kv_heads, read.head_dim) == ("gpt2", 51200, 49152, 96, 128)
     assert (read.dropout, read.attention_dropout, read.tied) == (0.0, 0.1, False)
-    assert from_text("resnet:stages=3-4-6-3,bottleneck=yes").parameters == PUBLISHED["ResNet-50"]
 
 
 @pytest.mark.parametrize(
@@ -78,17 +80,6 @@ def test_bad_input_is_one_sentence_with_the_remedy(text: str, says: str) -> None
     with pytest.raises(InputError, match=says.replace("(", r"\(")) as caught:
         resolve(text)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text", [*SMALL.values(), "bert:hidden=32,layers=1,heads=4,tied=no", "gpt:hidden=32,layers=1,heads=2,tied=no"]
-)
-def test_numbers_count_right_where_they_are_not_the_usual_ones(text: str) -> None:
-    pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.models.building import build
-
-    of = from_text(text)
-    assert sum(parameter.numel() for parameter in build(of).parameters()) == of.parameters
 
 
 @pytest.mark.parametrize("style", SMALL)

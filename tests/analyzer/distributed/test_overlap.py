@@ -1,12 +1,10 @@
 """Gradient reduction next to the backward pass: against buckets run one by one."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.distributed.overlap import BUCKET_BYTES, exposed_data_parallel, exposed_zero
+from epochcast.analyzer.backends.distributed.iteration import BUCKET_BYTES, exposed_data_parallel
 
 
 def one_by_one(backward: float, nbytes: float, latency: float, bandwidth: float, bucket: float) -> float:
@@ -22,11 +20,5 @@ def one_by_one(backward: float, nbytes: float, latency: float, bandwidth: float,
 @given(backward=st.floats(0, 2), buckets=st.floats(0.01, 60), latency=st.floats(0, 0.05), bandwidth=st.floats(1e7, 1e12))
 def test_it_agrees_with_buckets_one_by_one(backward: float, buckets: float, latency: float, bandwidth: float) -> None:
     nbytes = buckets * BUCKET_BYTES
-    exposed = exposed_data_parallel(backward, nbytes, lambda size: latency + size / bandwidth)
+    exposed = exposed_data_parallel(backward, nbytes, lambda size: latency + size / bandwidth, overlap=True)
     assert exposed == pytest.approx(one_by_one(backward, nbytes, latency, bandwidth, BUCKET_BYTES), rel=1e-6, abs=1e-9)
-
-
-def test_zero_gathers_the_parameters_in_the_open() -> None:
-    exposed = exposed_zero(100.0, 4e9, 2e9, lambda size: size / 2e9, lambda size: size / 1e9)
-    assert exposed == pytest.approx(2.0 + exposed_data_parallel(100.0, 4e9, lambda size: size / 2e9))
-    assert math.isclose(exposed_zero(0.0, 4e9, 0, lambda size: 1.0, lambda size: 1.0, overlap=False), 1.0)

@@ -9,7 +9,6 @@ from epochcast.analyzer.backends.distributed.schedule import (
     pipeline_seconds,
     simulate,
 )
-from epochcast.analyzer.errors import InputError
 
 seconds = st.floats(0.05, 5.0)
 
@@ -114,22 +113,6 @@ def test_the_bubble_is_that_of_the_papers() -> None:
     gpipe = simulate([StageTimes(1.0, 2.0)] * ranks, ranks, micro_batches, "gpipe")
     interleaved = simulate([StageTimes(0.5, 1.0)] * ranks * 2, ranks, micro_batches, "1f1b")
     for rank in range(ranks):
-        assert plain.bubble(rank) / plain.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
-        assert gpipe.bubble(rank) / gpipe.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
-        assert interleaved.bubble(rank) / interleaved.busy(rank) == pytest.approx((ranks - 1) / (2 * micro_batches))
-
-
-@pytest.mark.parametrize(
-    ("count", "ranks", "micro_batches", "schedule", "says"),
-    [
-        (6, 4, 8, "1f1b", "6 chunks of layers do not spread evenly over 4"),
-        (8, 4, 8, "gpipe", "GPipe has one chunk per rank, not 2"),
-        (8, 4, 6, "1f1b", "multiples of the 4 ranks, not 6"),
-        (4, 4, 0, "1f1b", "0 micro-batches"),
-    ],
-)
-def test_what_does_not_suit_is_refused(count: int, ranks: int, micro_batches: int, schedule: str, says: str) -> None:
-    chunks = [StageTimes(1.0, 2.0)] * count
-    for answer in (simulate, pipeline_seconds):
-        with pytest.raises(InputError, match=says):
-            answer(chunks, ranks, micro_batches, schedule)
+        assert plain.seconds / plain.busy(rank) - 1 == pytest.approx((ranks - 1) / micro_batches)
+        assert gpipe.seconds / gpipe.busy(rank) - 1 == pytest.approx((ranks - 1) / micro_batches)
+        assert interleaved.seconds / interleaved.busy(rank) - 1 == pytest.approx((ranks - 1) / (2 * micro_batches))

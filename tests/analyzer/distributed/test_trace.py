@@ -197,7 +197,7 @@ def test_blocks_hold_their_own_operators_weights_and_backward() -> None:
         assert products == {"forward": 6, "backward": 12}
     assert graph.tied == ("embedding.weight",)
     assert graph.blocks[0].output == Tensor((2, 8, 32), "float32")
-    assert graph.parameters == sum(parameter.numel() for parameter in Text().parameters())
+    assert graph.parameters() == sum(parameter.numel() for parameter in Text().parameters())
 
 
 def test_attention_is_one_operator_in_the_dtype_of_autocast() -> None:

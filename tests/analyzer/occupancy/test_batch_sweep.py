@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
+from epochcast.analyzer.backends.occupancy.question import LARGEST, batches_that_fit, best_batch
 
 
 @example([0.5, 0.992, 1.0])
@@ -12,7 +12,7 @@ from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_t
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=13))
 def test_the_smallest_batch_within_five_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
     batches = [2**power for power in range(len(occupancies))]
-    best = best_batch(np.array(batches), np.array(occupancies))
+    best = best_batch("T4", np.array(batches), np.array(occupancies))
     assert best.highest == max(occupancies) and best.largest == batches[-1]
     assert best.highest_at == batches[occupancies.index(max(occupancies))]
     for batch, occupancy in zip(batches, occupancies, strict=True):

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from made_graph import made_graph
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
 
 A100 = load_catalog().resolve("A100 SXM4 40GB")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from made_trainings import activation, convolution, ends, trainings
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
@@ -92,12 +91,11 @@ def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path
     one = fit_predictor(jobs, model, {"seed": 3, "epochs": 2})
     save_predictor(one, tmp_path / "model")
     other = OccupancyPredictor.load(tmp_path / "model")
-    for name in ("model", "settings", "gpus", "rows", "errors", "range"):
-        assert getattr(other, name) == getattr(one, name), name
+    assert (other.fitted, other.range) == (one.fitted, one.range)
     asked = [*jobs.samples[:9], sample(), sample(500)]
     assert other.predict(asked, CATALOG) == one.predict(asked, CATALOG)
     assert other.notes(asked, CATALOG) == one.notes(asked, CATALOG)
-    assert one.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119} and one.gpus == (GPU,)
+    assert one.fitted.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119} and one.fitted.gpus == [GPU]
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -126,7 +124,7 @@ def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shar
     tables = [shared_data / "occupancy" / f"measured_{kind}.csv.gz" for kind in ("cnn", "mlp")]
     jobs = read_training_jobs(tables, CATALOG)
     shipped = OccupancyPredictor.load()
-    assert shipped.rows == {label: len(jobs.labelled(label).samples) for label in (*RATIOS, "peak_memory")}
+    assert shipped.fitted.rows == {label: len(jobs.labelled(label).samples) for label in (*RATIOS, "peak_memory")}
     rows = np.random.default_rng(0).random(len(jobs.samples)) < 0.05
     known = jobs.only(rows).labelled("sm_occupancy")
     answers = [answer.sm_occupancy for answer in shipped.predict(known.samples, CATALOG)]

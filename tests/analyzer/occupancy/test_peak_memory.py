@@ -2,9 +2,8 @@
 
 import pytest
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.peak_memory import CONTEXT, CUDNN, estimate
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers
 

@@ -93,14 +93,6 @@ def test_convmeter_is_the_command_lines_answer(
     assert ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question) == expected
 
 
-def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    ask(client, "occupancy", network="rnn", gpus=["T4"], hidden=77, sequence=4)
-    assert not list(tmp_path.rglob("*.npz"))
-    ask(client, "occupancy", network="rnn", gpus=["T4"])
-    assert len(list(tmp_path.rglob("*.npz"))) == 1
-
-
 def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Callable[..., Any], tmp_path: Path) -> None:
     fitted = tmp_path / "own"
     jobs = read_training_jobs([trainings(tmp_path / "trainings.csv")], load_catalog())

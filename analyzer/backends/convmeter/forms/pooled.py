@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.forms.least_squares import SHORTEST, robust
+from epochcast.analyzer.backends.convmeter.forms.layers import Layers
+from epochcast.analyzer.backends.convmeter.forms.least_squares import robust
 from epochcast.analyzer.backends.convmeter.terms import (
     Columns,
     compute_terms,
@@ -20,14 +21,13 @@ from epochcast.analyzer.backends.convmeter.terms import (
     weight_terms,
 )
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor.arrays import Arrays
 
 Array = NDArray[np.float64]
 
 _FEWEST = 5
 
 
-class Pooled:
+class Pooled(Layers):
     """Partial pooling: with few networks it is the paper's form with traffic for inputs and outputs, with many one per kind.
 
     Seconds are a sum of b·FLOPs and b·traffic by kind of layer, weights of dense layers and of all others, b·Outputs, b·FLOPs
@@ -40,10 +40,6 @@ class Pooled:
         phase: one of ``points.PHASES``; an update has no kinds of layers.
     """
 
-    def __init__(self, phase: str) -> None:
-        self.phase = phase
-        self.coefficients: Array = np.zeros(0)
-
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
         """Fit on points and their seconds.
 
@@ -52,8 +48,8 @@ class Pooled:
         """
         if len(points) < _FEWEST:
             raise InputError(f"{len(points)} points of the {self.phase} are too few to fit; measure {_FEWEST} or more")
-        pools, others = self._terms(points)
-        X = np.concatenate([*pools, others], axis=1)
+        pools, others = self._pools(points)
+        X = self._terms(points)
         scale = _scale(pools, others, seconds)
         common = np.zeros((len(X), len(pools)))  # these coefficients explain nothing themselves
         penalties = _penalties([pool.shape[1] for pool in pools], X.shape[1])
@@ -61,21 +57,11 @@ class Pooled:
         self.coefficients = coefficients[: X.shape[1]] / scale
         return self
 
-    def predict(self, points: Columns) -> Array:
-        """Seconds, shape (n,)."""
-        pools, others = self._terms(points)
-        return np.maximum(np.concatenate([*pools, others], axis=1) @ self.coefficients, SHORTEST)
+    def _terms(self, points: Columns) -> Array:
+        pools, others = self._pools(points)
+        return np.concatenate([*pools, others], axis=1)
 
-    def arrays(self) -> dict[str, Array]:
-        """Coefficients, in the order of the terms."""
-        return {"coefficients": self.coefficients}
-
-    def restore(self, arrays: Arrays) -> Self:
-        """Take coefficients of :meth:`arrays`."""
-        self.coefficients = arrays["coefficients"]
-        return self
-
-    def _terms(self, points: Columns) -> tuple[list[Array], Array]:
+    def _pools(self, points: Columns) -> tuple[list[Array], Array]:
         """Pooled terms, which have a coefficient in common, and the others."""
         if self.phase == "update":
             return [], np.concatenate([update_terms(points), exchange_terms(points)], axis=1)

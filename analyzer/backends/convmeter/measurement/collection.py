@@ -14,22 +14,19 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from epochcast.analyzer.backends.convmeter.measurement.device import Timing, cpu_name, tf32
-from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
+from epochcast.analyzer.backends.convmeter.measurement.device import Timing, cpu_name, free_bytes, tf32
 from epochcast.analyzer.backends.convmeter.measurement.networks import Networks
 from epochcast.analyzer.backends.convmeter.measurement.phases import (
     CudaTimeline,
     HostTimeline,
-    Optimizer,
     PhaseTimeline,
     inference,
     time_phases,
     training,
 )
 from epochcast.analyzer.backends.convmeter.measurement.plan import Device, MeasurementPlan, PlannedPoint
-from epochcast.analyzer.backends.convmeter.measurement.points_file import points_file
 from epochcast.analyzer.backends.convmeter.measurement.workers import WorkerGroup
-from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.points import PHASES, points_file
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.reader.failures import failure_reason
 from epochcast.analyzer.errors import InputError
@@ -68,7 +65,6 @@ def collect(
     plan: MeasurementPlan,
     path: Path,
     device: Device,
-    optimizer: Optimizer,
     budget_seconds: float,
     workers: WorkerGroup,
     progress: Callable[[int, int], None],
@@ -81,7 +77,6 @@ def collect(
         plan: what to measure.
         path: the file, begun or continued.
         device: where to measure.
-        optimizer: what updates the weights.
         budget_seconds: no new item begins after it.
         workers: the processes that measure.
         progress: called with items done and items in all.
@@ -90,11 +85,11 @@ def collect(
         InputError: the file holds something else, or cannot be written; the GPU has failed.
     """
     begin = time.monotonic()
-    place = {"device": device_name(device), "optimizer": optimizer, "software": f"torch {torch.__version__}"}
+    place = {"device": device_name(device), "optimizer": "adam", "software": f"torch {torch.__version__}"}
     file = points_file(path, place) if workers.rank == 0 else None
     missing = [number for number, item in enumerate(plan.items) if file is None or _identity(item, workers) not in file]
     missing = workers.as_first(missing)
-    bench = _Bench(device, optimizer, workers)
+    bench = _Bench(device, workers)
     done = new = failed = 0
     while done < len(missing) and workers.as_first(done == 0 or time.monotonic() - begin < budget_seconds):
         item = plan.items[missing[done]]
@@ -123,8 +118,8 @@ def _identity(item: PlannedPoint, workers: WorkerGroup) -> dict[str, Any]:
 class _Bench:
     """Measures items on a device, and counts reasons of failures."""
 
-    def __init__(self, device: Device, optimizer: Optimizer, workers: WorkerGroup) -> None:
-        self._device, self._optimizer, self._workers = device, optimizer, workers
+    def __init__(self, device: Device, workers: WorkerGroup) -> None:
+        self._device, self._workers = device, workers
         self._networks = Networks(device)
         self._timeline = _timeline(device, workers)
         self.reasons: Counter[str] = Counter()
@@ -179,7 +174,7 @@ class _Bench:
             gc.collect()  # the wrapper holds itself, its buckets of gradients, and the group that must be gone before the exit
 
     def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: PlannedPoint) -> Callable[[], tuple[float, ...]]:
-        return training(module, inputs, item.precision, self._optimizer, self._timeline)
+        return training(module, inputs, item.precision, self._timeline)
 
     def _succeeds(self, attempt: Callable[[], object], item: PlannedPoint) -> bool:
         """Whether the attempt succeeds in every process; if not, the reason is counted."""

@@ -37,6 +37,18 @@ def cpu_name() -> str:
     return names[0] if names else platform.machine()
 
 
+def free_bytes(device: str) -> float:
+    """Bytes that this program can still take; infinite where the system does not say."""
+    if device == "cuda":
+        return float(torch.cuda.mem_get_info()[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float("inf")
+    kibibytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return 1024.0 * kibibytes[0] if kibibytes else float("inf")
+
+
 @contextmanager
 def tf32(enabled: bool) -> Iterator[None]:
     """Run with TF32 matrix products and convolutions on or off, regardless of the previous setting."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
+from epochcast.analyzer.backends.convmeter.measurement.device import free_bytes
 from epochcast.analyzer.backends.convmeter.measurement.plan import PlannedPoint
 from epochcast.analyzer.backends.networks.find_network import find_network
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.convmeter.measurement.device import FEWEST_ROUNDS, Timing, timing_of
 from epochcast.analyzer.backends.distributed.precision import Precision
-
-Optimizer = Literal["adam", "sgd"]
 
 _WARM_UP = 2  # the first makes the optimiser's states, and on a GPU loads the kernels
 _MOST_ROUNDS = 25
@@ -86,11 +84,11 @@ def inference(
 
 
 def training(
-    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, optimizer: Optimizer, timeline: PhaseTimeline
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, timeline: PhaseTimeline
 ) -> Callable[[], tuple[float, ...]]:
     """A function that trains the module for an iteration and returns the seconds ``(forward, backward, update)``.
 
-    ``forward`` includes the loss, ``update`` the optimiser's step and dropping the gradients. The loss is cross-entropy where
+    ``forward`` includes the loss, ``update`` Adam's step and dropping the gradients. The loss is cross-entropy where
     the output is a row of scores per image; the output of a block gets a gradient of ones. Autocast has no gradient scaling. In
     a DistributedDataParallel module the backward pass includes the exchange of gradients.
 
@@ -99,11 +97,7 @@ def training(
     """
     module.train()
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    rule: torch.optim.Optimizer
-    if optimizer == "adam":
-        rule = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
-    else:
-        rule = torch.optim.SGD(parameters, lr=_LEARNING_RATE, momentum=0.9)
+    rule = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
     gradients: dict[torch.Size, Tensor] = {}
 
     def run() -> tuple[float, ...]:

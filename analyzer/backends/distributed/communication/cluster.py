@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from epochcast.analyzer.backends.distributed.communication.links import Link, link_named
-from epochcast.analyzer.backends.distributed.communication.measured import AllReduceTime, fitted_all_reduces
+from epochcast.analyzer.backends.distributed.communication.measured import AllReduceFit, fitted_all_reduces
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor import InputError as RegressorInputError
@@ -52,7 +52,7 @@ class Cluster:
     gpus_per_node: int
     intra: Link
     inter: Link | None = None
-    measured: Mapping[int, AllReduceTime] = field(default_factory=dict)
+    measured: Mapping[int, AllReduceFit] = field(default_factory=dict)
     intra_efficiency: float = 0.75
     inter_efficiency: float = 1.0
     assumptions: tuple[str, ...] = ()
@@ -110,7 +110,6 @@ def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
             kind="nvlink",
             bandwidth=gpu.nvlink_bandwidth / 2,  # the catalogue has data sheets' totals of both directions
             latency=_NVLINK_LATENCY,
-            unverified="nvlink_bandwidth" in gpu.unverified,
             source="GPU catalogue",
         )
         return link, (f"{gpu.name} are linked by NVLink bridges",) if bridged != math.inf else ()
@@ -153,7 +152,7 @@ def cluster_for(
     gpus_per_node = min(gpus, gpus_per_node)
     if gpus % gpus_per_node:
         raise InputError(f"{gpus} GPUs do not fill nodes of {gpus_per_node}; give a multiple, or other nodes")
-    measured: Mapping[int, AllReduceTime] = {}
+    measured: Mapping[int, AllReduceFit] = {}
     if intra is None:
         intra, assumed = _link_within(gpu, gpus_per_node)
         measured = fitted_all_reduces(gpu.name)

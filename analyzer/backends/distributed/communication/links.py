@@ -27,7 +27,6 @@ class Link(BaseModel):
         latency: seconds of one step of a collective over it.
         per: whether each GPU has this bandwidth to itself or the GPUs of a node share it.
         measured: whether the bandwidth is what transfers were measured to reach, so that no efficiency lowers it.
-        unverified: whether no source at hand confirms the bandwidth.
         source: where the figures come from.
     """
 
@@ -39,7 +38,6 @@ class Link(BaseModel):
     latency: float = Field(ge=0, lt=1, allow_inf_nan=False)
     per: Literal["gpu", "node"] = "gpu"
     measured: bool = False
-    unverified: bool = False
     source: str = ""
 
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
-
-
-class AllReduceTime(Protocol):
-    """All-reduces over a fixed number of GPUs of a node."""
-
-    def seconds(self, nbytes: ArrayLike) -> NDArray[np.float64]:
-        """Seconds of all-reduces of buffers of ``nbytes``, in their shape."""
-        ...
 
 
 class AllReduceFit(BaseModel):
@@ -38,21 +29,10 @@ class AllReduceFit(BaseModel):
         return np.asarray(self.latency + sent / self.bandwidth)
 
 
-class _Measured(BaseModel):
-    """One set of fits in ``measured_links.toml``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    gpus: tuple[str, ...]
-    source: str
-    fit: tuple[AllReduceFit, ...]
-
-
 @cache
 def _shipped() -> dict[str, dict[int, AllReduceFit]]:
     tables = tomllib.loads((files(__package__) / "measured_links.toml").read_text("utf-8"))["measured"]
-    measurements = [_Measured.model_validate(table) for table in tables]
-    return {gpu: {fit.gpus: fit for fit in measurement.fit} for measurement in measurements for gpu in measurement.gpus}
+    return {gpu: {fit["gpus"]: AllReduceFit(**fit) for fit in table["fit"]} for table in tables for gpu in table["gpus"]}
 
 
 def fitted_all_reduces(gpu: str) -> dict[int, AllReduceFit]:

@@ -5,15 +5,13 @@ Only ``building`` and the files of layers load torch when they are imported.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from epochcast.analyzer.backends.distributed.models.architecture import Architecture
 from epochcast.analyzer.backends.distributed.models.huggingface import read_config
 from epochcast.analyzer.backends.distributed.models.named import NAMED, from_text, named
 from epochcast.analyzer.backends.distributed.models.user_module import UserModule, load
-
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+from epochcast.analyzer.backends.user_factory import IMPORT_PATH
 
 
 def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Architecture | UserModule:
@@ -27,7 +25,7 @@ def resolve(text: str, batch: int | None = None, sequence_length: int | None = N
     """
     if text.endswith(".json"):
         return read_config(Path(text))
-    if _IMPORT_PATH.fullmatch(text):
+    if IMPORT_PATH.fullmatch(text):
         return load(text, batch, sequence_length)
     return from_text(text) if ":" in text else named(text)
 

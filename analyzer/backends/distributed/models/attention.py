@@ -29,12 +29,8 @@ class FusedCore(nn.Module):
         return functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=self.causal)
 
 
-class EagerCore(nn.Module):
+class EagerCore(FusedCore):
     """The same as matrix products and one-pass operators, which keep their s x s tensors for the backward pass."""
-
-    def __init__(self, causal: bool, dropout: float) -> None:
-        super().__init__()
-        self.causal, self.dropout = causal, dropout
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Attention output, shape (batch, heads, s, head_dim) as each input."""
@@ -47,7 +43,7 @@ class EagerCore(nn.Module):
         return torch.matmul(functional.dropout(probabilities, self.dropout, self.training), value)
 
 
-_CORES: dict[AttentionKind, type[FusedCore | EagerCore]] = {"fused": FusedCore, "eager": EagerCore}
+_CORES: dict[AttentionKind, type[FusedCore]] = {"fused": FusedCore, "eager": EagerCore}
 
 
 class Rotary(nn.Module):

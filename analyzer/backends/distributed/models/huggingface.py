@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from epochcast.analyzer.backends.distributed.models.architecture import Activation, Architecture
 from epochcast.analyzer.errors import InputError
@@ -31,196 +31,116 @@ _ACTIVATIONS: dict[ActivationName, Activation] = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
 }
+Named = Annotated[ActivationName, AfterValidator(_ACTIVATIONS.__getitem__)]
 
 
 class _Config(BaseModel):
-    """Numbers as numbers (no text for one), no NaN; other keys may be present."""
+    """Numbers as numbers (no text for one), no NaN; other keys are passed over. Fields not of an architecture are excluded."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False, validate_default=True)
+    fixed: ClassVar[dict[str, Any]]
+
+    def architecture(self, name: str) -> Architecture:
+        """Answer it under our names."""
+        given = {key: value for key, value in self if value is not None and not type(self).model_fields[key].exclude}
+        return Architecture(name=name, **self.fixed, **given)
 
 
-class Llama(_Config):
+class _Sized(_Config):
+    hidden: Annotated[Count, Field(alias="hidden_size")]
+    layers: Annotated[Count, Field(alias="num_hidden_layers")]
+    heads: Annotated[Count, Field(alias="num_attention_heads")]
+
+
+class Llama(_Sized):
     """``model_type`` llama and mistral. A sliding window counts as full attention, which it is up to its length."""
 
-    hidden_size: Count
-    num_hidden_layers: Count
-    num_attention_heads: Count
-    num_key_value_heads: Count | None = None
-    head_dim: Count | None = None
-    intermediate_size: Count
-    vocab_size: Count
-    hidden_act: ActivationName = "silu"
-    attention_dropout: Share = 0.0
-    attention_bias: Literal[False] = False
-    mlp_bias: Literal[False] = False
-    tie_word_embeddings: bool = False
+    fixed = {"style": "llama"}
 
-    def architecture(self, name: str, qkv_bias: bool = False) -> Architecture:
-        """Answer it under our names."""
-        return Architecture(
-            style="llama",
-            name=name,
-            hidden=self.hidden_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads or 0,
-            head_dim=self.head_dim or 0,
-            ffn=self.intermediate_size,
-            vocab=self.vocab_size,
-            activation=_ACTIVATIONS[self.hidden_act],
-            attention_dropout=self.attention_dropout,
-            tied=self.tie_word_embeddings,
-            qkv_bias=qkv_bias,
-        )
+    kv_heads: Annotated[Count | None, Field(alias="num_key_value_heads")] = None
+    head_dim: Count | None = None
+    ffn: Annotated[Count, Field(alias="intermediate_size")]
+    vocab: Annotated[Count, Field(alias="vocab_size")]
+    activation: Annotated[Named, Field(alias="hidden_act")] = "silu"
+    attention_dropout: Share = 0.0
+    attention_bias: Annotated[Literal[False], Field(exclude=True)] = False
+    mlp_bias: Annotated[Literal[False], Field(exclude=True)] = False
+    tied: Annotated[bool, Field(alias="tie_word_embeddings")] = False
 
 
 class Qwen2(Llama):
     """``model_type`` qwen2: a llama whose projections to queries, keys and values have biases."""
 
-    def architecture(self, name: str, qkv_bias: bool = True) -> Architecture:
-        """Answer it under our names."""
-        return super().architecture(name, qkv_bias)
+    fixed = {"style": "llama", "qkv_bias": True}
 
 
 class Gpt2(_Config):
     """``model_type`` gpt2."""
 
-    n_embd: Count
-    n_layer: Count
-    n_head: Count
-    n_inner: Count | None = None
-    n_positions: Count = 1024
-    vocab_size: Count
-    activation_function: ActivationName = "gelu_new"
-    resid_pdrop: Share = 0.1
-    attn_pdrop: Share = 0.1
-    tie_word_embeddings: bool = True
+    fixed = {"style": "gpt2"}
 
-    def architecture(self, name: str) -> Architecture:
-        """Answer it under our names."""
-        return Architecture(
-            style="gpt2",
-            name=name,
-            hidden=self.n_embd,
-            layers=self.n_layer,
-            heads=self.n_head,
-            ffn=self.n_inner or 0,
-            vocab=self.vocab_size,
-            positions=self.n_positions,
-            activation=_ACTIVATIONS[self.activation_function],
-            dropout=self.resid_pdrop,
-            attention_dropout=self.attn_pdrop,
-            tied=self.tie_word_embeddings,
-        )
+    hidden: Annotated[Count, Field(alias="n_embd")]
+    layers: Annotated[Count, Field(alias="n_layer")]
+    heads: Annotated[Count, Field(alias="n_head")]
+    ffn: Annotated[Count | None, Field(alias="n_inner")] = None
+    positions: Annotated[Count, Field(alias="n_positions")] = 1024
+    vocab: Annotated[Count, Field(alias="vocab_size")]
+    activation: Annotated[Named, Field(alias="activation_function")] = "gelu_new"
+    dropout: Annotated[Share, Field(alias="resid_pdrop")] = 0.1
+    attention_dropout: Annotated[Share, Field(alias="attn_pdrop")] = 0.1
+    tied: Annotated[bool, Field(alias="tie_word_embeddings")] = True
 
 
-class Opt(_Config):
+class Opt(_Sized):
     """``model_type`` opt, but for the 350M, which normalises after each part and projects its embeddings."""
 
-    hidden_size: Count
-    num_hidden_layers: Count
-    num_attention_heads: Count
-    ffn_dim: Count
-    vocab_size: Count
-    max_position_embeddings: Count = 2048
-    activation_function: ActivationName = "relu"
+    fixed = {"style": "opt"}
+
+    ffn: Annotated[Count, Field(alias="ffn_dim")]
+    vocab: Annotated[Count, Field(alias="vocab_size")]
+    positions: Annotated[Count, Field(alias="max_position_embeddings")] = 2048
+    activation: Annotated[Named, Field(alias="activation_function")] = "relu"
     dropout: Share = 0.1
     attention_dropout: Share = 0.0
-    do_layer_norm_before: Literal[True] = True
-    tie_word_embeddings: bool = True
-
-    def architecture(self, name: str) -> Architecture:
-        """Answer it under our names."""
-        return Architecture(
-            style="opt",
-            name=name,
-            hidden=self.hidden_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            ffn=self.ffn_dim,
-            vocab=self.vocab_size,
-            positions=self.max_position_embeddings,
-            activation=_ACTIVATIONS[self.activation_function],
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            tied=self.tie_word_embeddings,
-        )
+    do_layer_norm_before: Annotated[Literal[True], Field(exclude=True)] = True
+    tied: Annotated[bool, Field(alias="tie_word_embeddings")] = True
 
 
-class Bert(_Config):
+class Bert(_Sized):
     """``model_type`` bert, with the head for masked tokens."""
 
-    hidden_size: Count
-    num_hidden_layers: Count
-    num_attention_heads: Count
-    intermediate_size: Count
-    vocab_size: Count
-    max_position_embeddings: Count = 512
-    type_vocab_size: Literal[2] = 2
-    hidden_act: ActivationName = "gelu"
-    hidden_dropout_prob: Share = 0.1
-    attention_probs_dropout_prob: Share = 0.1
-    tie_word_embeddings: bool = True
+    fixed = {"style": "bert"}
 
-    def architecture(self, name: str) -> Architecture:
-        """Answer it under our names."""
-        return Architecture(
-            style="bert",
-            name=name,
-            hidden=self.hidden_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            ffn=self.intermediate_size,
-            vocab=self.vocab_size,
-            positions=self.max_position_embeddings,
-            activation=_ACTIVATIONS[self.hidden_act],
-            dropout=self.hidden_dropout_prob,
-            attention_dropout=self.attention_probs_dropout_prob,
-            tied=self.tie_word_embeddings,
-        )
+    ffn: Annotated[Count, Field(alias="intermediate_size")]
+    vocab: Annotated[Count, Field(alias="vocab_size")]
+    positions: Annotated[Count, Field(alias="max_position_embeddings")] = 512
+    type_vocab_size: Annotated[Literal[2], Field(exclude=True)] = 2
+    activation: Annotated[Named, Field(alias="hidden_act")] = "gelu"
+    dropout: Annotated[Share, Field(alias="hidden_dropout_prob")] = 0.1
+    attention_dropout: Annotated[Share, Field(alias="attention_probs_dropout_prob")] = 0.1
+    tied: Annotated[bool, Field(alias="tie_word_embeddings")] = True
 
 
-class Vit(_Config):
+class Vit(_Sized):
     """``model_type`` vit, as a classifier of the classes that it names (two if it names none)."""
 
-    hidden_size: Count
-    num_hidden_layers: Count
-    num_attention_heads: Count
-    intermediate_size: Count
+    fixed = {"style": "vit"}
+
+    ffn: Annotated[Count, Field(alias="intermediate_size")]
     image_size: Count = 224
-    patch_size: Count = 16
-    num_channels: Literal[3] = 3
-    hidden_act: ActivationName = "gelu"
-    hidden_dropout_prob: Share = 0.0
-    attention_probs_dropout_prob: Share = 0.0
-    qkv_bias: Literal[True] = True
-    id2label: Annotated[dict[str, str], Field(min_length=1)] = {"0": "LABEL_0", "1": "LABEL_1"}
-
-    def architecture(self, name: str) -> Architecture:
-        """Answer it under our names."""
-        return Architecture(
-            style="vit",
-            name=name,
-            hidden=self.hidden_size,
-            layers=self.num_hidden_layers,
-            heads=self.num_attention_heads,
-            ffn=self.intermediate_size,
-            image_size=self.image_size,
-            patch=self.patch_size,
-            classes=len(self.id2label),
-            activation=_ACTIVATIONS[self.hidden_act],
-            dropout=self.hidden_dropout_prob,
-            attention_dropout=self.attention_probs_dropout_prob,
-        )
+    patch: Annotated[Count, Field(alias="patch_size")] = 16
+    num_channels: Annotated[Literal[3], Field(exclude=True)] = 3
+    activation: Annotated[Named, Field(alias="hidden_act")] = "gelu"
+    dropout: Annotated[Share, Field(alias="hidden_dropout_prob")] = 0.0
+    attention_dropout: Annotated[Share, Field(alias="attention_probs_dropout_prob")] = 0.0
+    qkv_bias: Annotated[Literal[True], Field(exclude=True)] = True
+    classes: Annotated[dict[str, str], Field(alias="id2label", min_length=1), AfterValidator(len)] = {
+        "0": "LABEL_0",
+        "1": "LABEL_1",
+    }
 
 
-class _Readable(Protocol):
-    @classmethod
-    def model_validate(cls, obj: Any) -> _Readable: ...
-    def architecture(self, name: str) -> Architecture: ...
-
-
-MODEL_TYPES: dict[str, type[_Readable]] = {
+MODEL_TYPES: dict[str, type[_Config]] = {
     "llama": Llama,
     "mistral": Llama,
     "qwen2": Qwen2,

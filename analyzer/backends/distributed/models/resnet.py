@@ -1,7 +1,6 @@
 """ResNet with its loss (He et al. 2016, table 1), as it is trained today.
 
-A bottleneck's stride is in its 3 x 3 convolution, as torchvision and NVIDIA's "v1.5" have it, unlike
-:mod:`epochcast.analyzer.backends.networks.resnet`, which keeps the article's.
+A bottleneck's stride is in its 3 x 3 convolution, as torchvision and NVIDIA's "v1.5" have it.
 """
 
 from __future__ import annotations

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_from_text
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator, Phase, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     SHAPE_COLUMNS,
     check_finite,
     product_row,
     shapes_of,
 )
+from epochcast.analyzer.backends.reader.aten_operators import Kind
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import op_bench
 from epochcast.regressor import Catalog
@@ -124,7 +126,7 @@ def _op_bench_row(measurement: Mapping[Any, Any]) -> tuple[object, ...] | None:
 
 
 def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
-    """Our own measurements: aten operators with the JSON of :mod:`.operator_text`, seconds."""
+    """Our own measurements: aten operators with their JSON (:func:`operator_from_text`), seconds."""
     devices = {device: _device(str(device), catalog) for device in raw["gpu"].unique()}
     flops = raw["flops"].fillna(0.0) if "flops" in raw else pd.Series(0.0, index=raw.index)
     tables = []
@@ -158,3 +160,41 @@ FORMATS: list[tuple[Set[str], _Reader]] = [
     ({"gpu", "op", "shape", "precision", "pass", "seconds"}, _benchmark),
 ]
 """Readers by the columns that a format has; other formats may be added."""
+
+
+def operator_from_text(name: str, phase: str, flops: float, text: str) -> Operator:
+    """The operator from its column ``shape``, a JSON object of ``kind``, ``inputs``, ``outputs`` and ``arguments``.
+
+    Raises:
+        InputError: the text is no such object, or phase or kind is unknown.
+    """
+    try:
+        parts = json.loads(text)
+        kind, inputs, outputs, arguments = (parts[part] for part in ("kind", "inputs", "outputs", "arguments"))
+        if kind not in get_args(Kind) or phase not in get_args(Phase):
+            raise ValueError(f"{kind!r} in pass {phase!r}")
+        passed = cast("Phase", phase)
+        return Operator(name, kind, passed, _tensors(inputs), _tensors(outputs), flops, arguments=_value(arguments))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"operator {name!r} has the shape {text[:60]!r}, which cannot be read ({error}); "
+            "it must be JSON with kind, inputs, outputs and arguments"
+        ) from error
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        dtype, shape = value["dtype"], value["shape"]
+        if dtype not in DTYPE_BYTES or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"tensor {value}")
+        return Tensor(tuple(shape), dtype)
+    if isinstance(value, list):
+        return tuple(_value(element) for element in value)
+    return value
+
+
+def _tensors(values: Any) -> tuple[Tensor, ...]:
+    tensors = _value(values)
+    if not isinstance(tensors, tuple) or not all(isinstance(tensor, Tensor) for tensor in tensors):
+        raise ValueError(f"tensors {values}")
+    return tensors

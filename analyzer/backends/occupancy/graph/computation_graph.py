@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,7 +60,7 @@ class ComputationGraph:
         edge_fixed: shape (e,), how many of them are the same for every batch.
         weight_elements: of the whole network, also where several operators read the same weight.
         unknown: operators without a word, with how often each occurs.
-        as_read: of a graph :meth:`in_training` the graph that it was made of; not written to files.
+        as_read: of a graph :meth:`in_training` the graph that it was made of.
     """
 
     name: str
@@ -189,27 +184,3 @@ def join(name: str, graphs: tuple[ComputationGraph, ...]) -> ComputationGraph:
         unknown=dict(sum((Counter(graph.unknown) for graph in graphs), Counter())),
         **arrays,
     )
-
-
-def write_graph(graph: ComputationGraph, file: IO[bytes]) -> None:
-    """Write everything that a graph holds as one ``.npz`` file, without pickles."""
-    said = {"name": graph.name, "batch": graph.batch, "weight_elements": graph.weight_elements, "unknown": graph.unknown}
-    places = np.array([VOCABULARY.index(word) for word in graph.words], dtype=np.int16)
-    arrays = {name: getattr(graph, name) for name in _ARRAYS}
-    np.savez_compressed(file, said=np.array(json.dumps(said)), words=places, **arrays)
-
-
-def read_graph(path: Path) -> ComputationGraph:
-    """Read what :func:`write_graph` wrote.
-
-    Raises:
-        OSError: there is no such file, or it cannot be read.
-        ValueError: it is damaged, or no such file.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            said = json.loads(str(file["said"]))
-            arrays = {name: file[name] for name in _ARRAYS}
-            return ComputationGraph(words=tuple(VOCABULARY[place] for place in file["words"]), **said, **arrays)
-    except (KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} holds no graph: {error}") from error

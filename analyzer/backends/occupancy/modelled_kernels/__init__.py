@@ -2,7 +2,3 @@
 
 It exists so that occupancy can be estimated, and the whole path from graphs to packing exercised, where no measurement is.
 """
-
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import ModelledStep, kernels_of, occupancy_of
-
-__all__ = ["ModelledStep", "kernels_of", "occupancy_of"]

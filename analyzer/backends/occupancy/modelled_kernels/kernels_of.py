@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
+from epochcast.analyzer.backends.occupancy.answer import Modelled
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import Aggregate, kernel_table, summarise, with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import memory_bound, products
 from epochcast.analyzer.backends.occupancy.modelled_kernels.convolution import convolution
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
     LaunchConfigurations,
     launch_configurations,
 )
-from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import WIDTHS, Kernel, ModelledOperator, Target
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 
@@ -28,6 +29,9 @@ LAUNCH_ON_CPU = 5e-6
 It depends on the CPU and the software: small torchvision networks at batch 12 on an A100 took 35 to 50 µs per modelled kernel
 in pytorch-gpu-benchmark's table. With such a CPU steps are longer and NVML utilisation lower than modelled here.
 """
+
+_MANY = 0.05
+"""Share of launches with an assumed configuration from which on it is said."""
 
 CONTEXT_BYTES = 600 * 2**20
 """Device memory of the CUDA context and of the workspaces of cuBLAS and cuDNN; assumed."""
@@ -54,43 +58,53 @@ _RULES: Mapping[str, Callable[[ModelledOperator, Target], list[Kernel]]] = {
 _COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "node", "measured_on")
 
 
-@dataclass(frozen=True)
-class ModelledStep(Aggregate):
-    """One step of a network as it is thought to run, with its launch-config occupancy; nothing in it is measured.
+def occupancy_of(
+    graph: ComputationGraph, gpu: Gpu, precision: str, configurations: LaunchConfigurations | None = None
+) -> Modelled:
+    """Model the kernels of one step of a graph and calculate their occupancy; arguments and errors as of :func:`kernels_of`.
 
-    Args:
-        kernels: launches.
-        step_s: seconds; the GPU's, or the CPU's where that cannot launch as fast as the GPU runs.
-        nvml_utilisation: share of the step in which a kernel runs.
-        memory_bytes: weights, activations at their peak, and the context.
-        assumed: share of the launches whose configuration no trace shows.
-    """
-
-    kernels: int
-    step_s: float
-    nvml_utilisation: float
-    memory_bytes: float
-    assumed: float
-
-
-def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledStep:
-    """Model the kernels of one step of a graph and calculate their occupancy.
-
-    Raises:
-        InputError: as of :func:`kernels_of`.
+    A step takes the GPU's time, or the CPU's where that cannot launch as fast as the GPU runs. Its memory is that of weights,
+    activations at their peak, and the context.
     """
     graph = graph.in_inference()
-    table = kernels_of(graph, gpu, precision)
-    summary = summarise(with_occupancy(table, {gpu.name: limits_of(gpu)}))
-    step = max(summary.seconds, summary.launches * LAUNCH_ON_CPU)
-    return ModelledStep(
-        **vars(summary.grid),
-        kernels=summary.launches,
+    table = kernels_of(graph, gpu, precision, configurations)
+    grid, count = occupancies(table, limits_of(gpu))["grid"], table["count"]
+    seconds, launches = float((table["duration"] * count).sum()), int(count.sum())
+    step = max(seconds, launches * LAUNCH_ON_CPU)
+    memory = WIDTHS[precision] * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES
+    return Modelled(
+        mean=float(np.average(grid, weights=count)),
+        time_mean=float(np.average(grid, weights=count * table["duration"])),
+        max=float(grid.max()),
+        kernels=launches,
         step_s=step,
-        nvml_utilisation=summary.seconds / step,
-        memory_bytes=WIDTHS[precision] * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
-        assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / summary.launches,
+        nvml_utilisation=seconds / step,
+        memory_bytes=memory,
+        assumed=float(count[table["measured_on"] == 0].sum()) / launches,
+        fits=memory <= gpu.memory,
     )
+
+
+def notes_on(samples: Sequence[Sample]) -> list[str]:
+    """What makes the modelled launches of these samples less sure, a sentence each."""
+    notes, assumed = [], 0.0
+    for gpu, largest in {sample.gpu: sample for sample in samples}.items():
+        launches = kernels_of(largest.graph, gpu, largest.configuration.precision).groupby("measured_on")["count"].sum()
+        assumed = max(assumed, launches.get(0.0, 0.0) / launches.sum())
+        if others := [str(near) for near in launches.index if near not in (0.0, gpu.compute_capability)]:
+            known = gpu.compute_capability in launches
+            lack, which = ("show some kernels only", "the others") if known else ("are not known", "kernels")
+            notes.append(
+                f"public traces of compute capability {gpu.compute_capability} {lack}: on {gpu.name} {which} are taken to be "
+                f"launched as on {' and '.join(others)}"
+            )
+    if unknown := sorted({name for sample in samples for name in sample.graph.unknown}):
+        notes.append(f"operators without a word of their own count as plain elementwise ones: {', '.join(unknown)}")
+    if assumed > _MANY:
+        notes.append(
+            f"{100 * assumed:.0f} % of the launches have a configuration that no public trace shows, and that is assumed"
+        )
+    return notes
 
 
 def kernels_of(
@@ -100,22 +114,22 @@ def kernels_of(
 
     ``configurations`` take the place of those for the GPU.
 
-    Returns the columns of ``launch.kernel_table`` (kernel: its class, or its name where it cuts its answer into tiles;
-    duration: seconds by a roofline) and:
+    Returns the columns of a launch configuration (``launch.calculator.CONFIGURATION``) and:
 
+        kernel        its class, or its name where it cuts its answer into tiles
+        duration      seconds of one launch by a roofline
+        count         launches
         operator      word of the operator that launches it
         node          its place in the graph
         measured_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
 
     Raises:
-        InputError: no such precision, the GPU's compute capability is not known to the occupancy calculation, or nothing is
+        InputError: the GPU's compute capability is not known to the occupancy calculation, or nothing is
             launched.
     """
     graph = graph.in_inference()
     if not len(graph):
         raise InputError(f"{graph.name} launches no kernel, so it has no occupancy; give a network that computes something")
-    if precision not in WIDTHS:
-        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(WIDTHS)}")
     limits = limits_of(gpu)
     target = Target(gpu, limits, precision, configurations or launch_configurations(limits))
     rows = []
@@ -125,8 +139,7 @@ def kernels_of(
             sizes = (*kernel.grid, *own.block, own.registers_per_thread, own.shared_memory)
             times = (target.seconds(kernel), kernel.launches)
             rows.append((own.name, *sizes, *times, operator.word, node, 0.0 if own.source else own.architecture))
-    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
-    return kernel_table(gpu=gpu.name, **columns).assign(**{name: columns[name] for name in _COLUMNS[-3:]})
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
 def _operators(graph: ComputationGraph, precision: str) -> Iterator[ModelledOperator]:

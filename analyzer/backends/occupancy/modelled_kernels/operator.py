@@ -13,9 +13,6 @@ from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configuration
 )
 from epochcast.regressor import Gpu
 
-WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
-"""Bytes of a number, by precision."""
-
 _COPYING = ("copy", "concatenate", "embedding", "index", "scatter")
 _CREATING = ("create", "random")
 

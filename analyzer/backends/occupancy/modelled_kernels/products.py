@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS
 from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile
 from epochcast.analyzer.backends.occupancy.modelled_kernels.memory_bound import strided
-from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import WIDTHS, Kernel, ModelledOperator, Target, ceil_div
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target, ceil_div
 
 _L2_BYTES_PER_CYCLE = 64.0
 """That one SM gets from the L2 cache: the width of its path on V100 and later."""

@@ -9,9 +9,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.models.mean import Mean
-from epochcast.analyzer.backends.occupancy.models.trees import StepTrees
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.models.trees import Mean, StepTrees
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import Standardiser, edge_features, node_features
 from epochcast.analyzer.backends.occupancy.models.structure import FAR, RELATIONS, Structure, structure_of
-from epochcast.analyzer.backends.occupancy.sample import Sample
 
 PADDING = RELATIONS
 """The relation to an operator that is not there."""
@@ -61,11 +61,7 @@ class GraphBatch:
 
 
 def encode(sample: Sample, nodes: Standardiser, edges: Standardiser, structured: bool) -> EncodedGraph:
-    """Features of a sample, and its structure where a model looks at it.
-
-    Raises:
-        InputError: the precision is not known, or the graph is too large for its structure.
-    """
+    """Features of a sample, and its structure where a model looks at it; raises InputError where the graph is too large."""
     return EncodedGraph(
         torch.from_numpy(nodes.apply(node_features(sample))),
         torch.from_numpy(np.ascontiguousarray(sample.graph.edges)),

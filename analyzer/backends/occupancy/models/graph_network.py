@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import (
     EDGE_FEATURES,
     NODE_FEATURES,
     Standardiser,
 )
 from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, encode, like_sizes
-from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
 from epochcast.analyzer.backends.occupancy.models.structure import refuse_large
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.models.trees import Floats, Output
 from epochcast.analyzer.errors import InputError
 
 _AT_ONCE = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.features import element_bytes, peak_flops
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
+from epochcast.analyzer.backends.occupancy.features import peak_flops
 
 _LAUNCH = 1e-5
 """Seconds that a host takes to launch a kernel, by order of magnitude; it only scales a feature."""
@@ -22,11 +22,7 @@ _WORDS = ("batch_norm", "dropout", "average_pool")
 
 
 def step_features(sample: Sample) -> NDArray[np.float64]:
-    """One row of numbers for a graph on a GPU, shape (k,): sizes, counts, seconds by the roofline, and their proportions.
-
-    Raises:
-        InputError: the precision is none of fp32, fp16 and bf16.
-    """
+    """One row of numbers for a graph on a GPU, shape (k,): sizes, counts, seconds by the roofline, and their proportions."""
     graph, gpu, batch = sample.graph, sample.gpu, sample.graph.batch
     words = np.array(graph.words)
     product = np.isin(words, _PRODUCTS)
@@ -68,7 +64,7 @@ def operator_seconds(sample: Sample) -> NDArray[np.float64]:
 def _seconds(sample: Sample, flops: NDArray[np.float64], peak: float) -> NDArray[np.float64]:
     graph = sample.graph
     moved = graph.column("read") + graph.column("written") + graph.column("weights")
-    return np.maximum(flops / peak, element_bytes(sample.configuration.precision) * moved / sample.gpu.memory_bandwidth)
+    return np.maximum(flops / peak, WIDTHS[sample.configuration.precision] * moved / sample.gpu.memory_bandwidth)
 
 
 def _tensor_flops(sample: Sample) -> float:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from epochcast.analyzer.backends.networks.blocks import lenet5
 from epochcast.analyzer.backends.networks.find_network import built, find_network, import_torchvision
-from epochcast.analyzer.backends.networks.plain import lenet5
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks.known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
 from epochcast.analyzer.backends.reader.failures import one_line

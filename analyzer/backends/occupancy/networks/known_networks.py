@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, NetworkConfiguration
 from epochcast.analyzer.errors import InputError
 
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields of NetworkConfiguration that apply to some networks only."""
-
-PRECISIONS = ("fp32", "fp16", "bf16")
 
 LARGEST_BATCH = 2**20
 
@@ -85,8 +83,8 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
     name = configuration.network
     if not 1 <= configuration.batch <= LARGEST_BATCH:
         raise InputError(f"{name} cannot run with a batch of {configuration.batch}; give a batch from 1 to {LARGEST_BATCH}")
-    if configuration.precision not in PRECISIONS:
-        raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(PRECISIONS)}")
+    if configuration.precision not in WIDTHS:
+        raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(WIDTHS)}")
     if name in NETWORKS:
         sizes = NETWORKS[name].sizes
     elif name.endswith(".onnx") or configuration.is_factory:

@@ -23,7 +23,7 @@ PREDICT = ("predict-model", "occupancy", "--network")
 def _made_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that names decide, in place of exports by PyTorch: ``alexnet`` is wider, ``bert`` has what no training had."""
 
-    def graph_of(configuration: NetworkConfiguration, cache: bool = True) -> ComputationGraph:
+    def graph_of(configuration: NetworkConfiguration) -> ComputationGraph:
         width = 64 if configuration.network == "lenet" else 128
         extra = [ListedLayer("gelu", width * 16**2, 0)] if configuration.network == "bert" else []
         layers = [convolution(3, width, 16), *extra, activation(width, 16), convolution(width, width, 16), *ends(width, 10)]

@@ -1,11 +1,9 @@
-"""Rescaling, joining, memory and files of graphs."""
-
-from pathlib import Path
+"""Rescaling, joining and memory of graphs."""
 
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, read_graph, write_graph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
 
 
@@ -81,12 +79,3 @@ def test_in_training_sums_are_edges_and_gradients_come_back(batch: int) -> None:
     assert sorted(edges) == sorted([*forward, *backward])
     assert graph.column("read").tolist() == [6 * batch] * 3 + [0, 6 * batch + 6, 12 * batch], "each reads what it read"
     assert graph.in_training() is graph
-
-
-def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:
-    graph, path = two_operators(), tmp_path / "graph.npz"
-    with path.open("wb") as file:
-        write_graph(graph, file)
-    again = read_graph(path)
-    for name, value in vars(graph).items():
-        np.testing.assert_array_equal(getattr(again, name), value)

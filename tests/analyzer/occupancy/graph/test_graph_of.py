@@ -1,10 +1,9 @@
 """Networks by name: what they are built of, which sizes they take, and what is kept of them."""
 
-import errno
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,13 +38,6 @@ def broken():
 """
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    module._kept.cache_clear()
-    return tmp_path / "epochcast" / "graphs"
-
-
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "own_networks.py").write_text(OWN)
@@ -70,14 +62,14 @@ def test_products_as_torchvision_states_them() -> None:
     ],
     ids=lambda one: one.network,
 )
-def test_a_kept_graph_is_the_one_of_the_network_at_that_batch(asked: NetworkConfiguration) -> None:
+def test_a_graph_is_the_one_of_the_network_at_that_batch(asked: NetworkConfiguration) -> None:
     network, inputs = build_network(asked)
     assert all(one.is_meta for one in network.parameters())
     fresh = graph_as_given(network, inputs, asked.network, asked.batch)
-    for graph in (graph_of(asked), graph_of(asked, cache=False)):
-        assert graph.words == fresh.words
-        assert graph.batch == asked.batch
-        np.testing.assert_allclose(graph.sizes, fresh.sizes)
+    graph = graph_of(asked)
+    assert graph.words == fresh.words
+    assert graph.batch == asked.batch
+    np.testing.assert_allclose(graph.sizes, fresh.sizes)
 
 
 def test_towers_are_apart() -> None:
@@ -91,43 +83,17 @@ def test_towers_are_apart() -> None:
     assert not ((graph.edges[0] < first) & (graph.edges[1] >= first)).any()
 
 
-def test_a_graph_is_exported_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_exported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = []
     export = module._export
     monkeypatch.setattr(module, "_export", lambda asked: exported.append(asked) or export(asked))
+    module._remembered.cache_clear()
     for batch in (1, 4, 4):
         graph_of(NetworkConfiguration("lenet", batch))
-    module._kept.cache_clear()  # as in another process
-    graph = graph_of(NetworkConfiguration("lenet", 7, precision="fp16"))
+    assert graph_of(NetworkConfiguration("lenet", 7, precision="fp16")).batch == 7
     assert [one.batch for one in exported] == [1]
-    assert (graph.batch, len(list(cache.iterdir()))) == (7, 1)
     graph_of(NetworkConfiguration("lenet", 1, image_size=64))
     assert len(exported) == 2
-
-
-def test_a_damaged_file_is_written_anew(cache: Path) -> None:
-    whole = graph_of(NetworkConfiguration("lenet", 1))
-    (file,) = cache.iterdir()
-    file.write_bytes(file.read_bytes()[:100])
-    module._kept.cache_clear()
-    np.testing.assert_array_equal(graph_of(NetworkConfiguration("lenet", 1)).sizes, whole.sizes)
-    module._kept.cache_clear()
-    assert file.stat().st_size > 100
-
-
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "epochcast").write_text("a file where the folder should be")
-    assert len(graph_of(NetworkConfiguration("lenet", 1))) == 11
-
-
-def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(graph: object, file: IO[bytes]) -> None:
-        file.write(b"a beginning")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(module, "write_graph", full)
-    assert len(graph_of(NetworkConfiguration("lenet", 1))) == 11
-    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -151,7 +117,7 @@ def test_what_does_not_apply_is_one_sentence(asked: NetworkConfiguration, said: 
     assert "\n" not in str(raised.value)
 
 
-def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
+def test_a_users_factory_is_read_every_time(own: str) -> None:
     graph = graph_of(NetworkConfiguration(f"{own}:tokens", 6, sequence=5))
     assert graph.words == ("embedding", "linear")
     assert graph.column("written").tolist() == [6 * 5 * 8, 6 * 5 * 2]
@@ -159,7 +125,6 @@ def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
     wider = graph_of(NetworkConfiguration(f"{own}:image", 2, channels=5, image_size=10))
     assert wider.column("read").tolist() == [2 * 5 * 100]
     assert graph_of(NetworkConfiguration(f"{own}:apart", 2, channels=3, image_size=10)).words == ("copy", "convolution")
-    assert not cache.exists()
 
 
 @pytest.mark.parametrize(

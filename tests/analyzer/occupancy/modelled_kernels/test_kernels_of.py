@@ -8,9 +8,9 @@ from made_graph import made_graph
 from made_launches import Launch, occupancy
 
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
+from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import with_occupancy
-from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of, occupancy_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -41,12 +41,10 @@ def operator(word: str, scale: int = 1) -> dict[str, Any]:
 def test_every_word_launches_what_the_gpu_can_run(name: str, precision: str) -> None:
     gpu = CATALOG[name]
     table = kernels_of(made_graph(*map(operator, LAUNCHING), batch=8), gpu, precision)
-    rows = with_occupancy(table, {gpu.name: limits_of(gpu)})
-    assert (rows["skipped"] == "").all()
-    assert rows["grid"].between(0, 1, inclusive="right").all()
-    assert (rows["duration"] > 0).all()
-    assert set(rows["operator"]) == set(LAUNCHING)
-    measured = set(rows["measured_on"])
+    assert occupancies(table, limits_of(gpu))["grid"].between(0, 1, inclusive="right").all()
+    assert (table["duration"] > 0).all()
+    assert set(table["operator"]) == set(LAUNCHING)
+    measured = set(table["measured_on"])
     assert measured <= {0.0, 7.0, 8.0, 9.0} and len(measured) > 1
 
 
@@ -67,10 +65,8 @@ def test_one_operator_by_hand() -> None:
     assert step.nvml_utilisation == pytest.approx(step.nvml_utilisation * step.step_s / 5e-6)  # the CPU takes longer
 
 
-def test_precisions_and_gpus_that_are_not_known() -> None:
+def test_a_gpu_that_is_not_known() -> None:
     graph = made_graph(operator("relu"))
-    with pytest.raises(InputError, match="precision 'int8'"):
-        kernels_of(graph, H100, "int8")
     with pytest.raises(InputError, match="compute capability"):
         kernels_of(graph, dataclasses.replace(H100, compute_capability=1.3), "fp32")
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from made_graph import made_graph
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of
 from epochcast.regressor import load_catalog
 
 GRID = ["grid_x", "grid_y", "grid_z"]

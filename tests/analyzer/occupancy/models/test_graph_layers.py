@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer
 from epochcast.analyzer.backends.occupancy.models.dnn_occu import (
+    AneeLayer,
     AttentionBlock,
     GraphormerLayer,
     RelationBias,

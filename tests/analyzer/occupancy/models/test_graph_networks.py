@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import (
     EDGE_FEATURES,
     NODE_FEATURES,
@@ -21,7 +22,6 @@ from epochcast.analyzer.backends.occupancy.features import (
 from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, encode
 from epochcast.analyzer.backends.occupancy.models.dnn_occu import DnnOccu
 from epochcast.analyzer.backends.occupancy.models.graph_network import GraphNetwork
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from lab.occupancy.training import FitSettings, TrainedNetwork
 

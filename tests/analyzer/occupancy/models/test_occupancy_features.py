@@ -6,6 +6,7 @@ from math import log1p
 import numpy as np
 import pytest
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import (
     EDGE_NAMES,
     NODE_NAMES,
@@ -13,7 +14,6 @@ from epochcast.analyzer.backends.occupancy.features import (
     node_features,
     peak_flops,
 )
-from epochcast.analyzer.backends.occupancy.sample import Sample
 
 MadeSample = Callable[..., Sample]
 

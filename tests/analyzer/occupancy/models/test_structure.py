@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.models.structure import FAR, FARTHEST, MOST_EDGES, structure_of
-from epochcast.analyzer.backends.occupancy.sample import Sample
 
 MadeSample = Callable[..., Sample]
 

@@ -1,4 +1,4 @@
-"""Networks without branches: VGG, LeNet-5, and two examples of Keras that the paper trains.
+"""Networks without branches: VGG, and two examples of Keras that the paper trains.
 
 VGG: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", ICLR 2015, Table 1. Layers
 and widths of the small ones are as in the authors' earlier work, ddps-lab/profet (`data_generation/workload/model_info.py`).
@@ -30,22 +30,6 @@ def vgg(depth: int, image_size: int, classes: int) -> nn.Module:
         *(nn.Linear(inputs * left * left, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5)),
         *(nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5)),
         nn.Linear(4096, classes),
-    )
-
-
-def lenet5(image_size: int, classes: int) -> nn.Module:
-    """Build LeNet-5: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998, section II-B.
-
-    As the paper trains it: three input channels, max pooling and ReLU, and all maps joined in the second convolution.
-    """
-    left = ((image_size - 4) // 2 - 4) // 2
-    return nn.Sequential(
-        *(nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        *(nn.Linear(16 * left * left, 120), nn.ReLU(inplace=True)),
-        *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
-        nn.Linear(84, classes),
     )
 
 

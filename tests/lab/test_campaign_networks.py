@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from epochcast.analyzer.backends.networks import build  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
+from lab.campaign.networks import build  # noqa: E402
 
 # The paper's section IV-A: its models and its image sizes.
 PAPER = [
