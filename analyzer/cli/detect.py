@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import json_option, known_epochs_options
@@ -16,6 +17,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import (
     REASONS,
     cycle_lines,
+    idle_at,
     no_answer,
     open_text,
     second_job,
@@ -189,6 +191,11 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
 
         cost = usd_of(read)
     about = cycle_lines(detection.cycles, cost)
+    known = [{name: values[np.isfinite(values)] for name, values in trace.metrics().items()} for trace in read]
+    means = [{name: float(values.mean()) for name, values in each.items() if values.size} for each in known]
+    idle = [idle_at(each) for each in means]
+    if detection.verdict == "none" and idle[0] is not None and None not in idle:
+        return f"no epochs found: the GPU is idle ({idle[0][0]} is {100 * idle[0][1]:.2g} % on average)"
     if detection.verdict == "none":
         return "\n".join([no_answer(detection) or f"no epochs found ({how})", *about, *_stretches(detection.stretches, origin)])
     unsure = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from epochcast.analyzer.words import length, money, number
@@ -21,6 +21,15 @@ _NAMES = {
     "epoch": "the ends of epochs",
     "unknown": "the boundaries of a cycle of unknown kind",
 }
+
+
+# By choice. Less work is what a desktop or a driver does, no job. Copies keep the utilization of a GPU up whose SMs do nothing.
+_IDLE_BELOW = {"gpu_utilization": 0.005, "gr_engine_active": 0.005, "sm_active": 0.01}
+
+
+def idle_at(means: Mapping[str, float]) -> tuple[str, float] | None:
+    """The metric that shows that a GPU idles, and its mean; None where it works. ``means``: of its metrics, 0..1."""
+    return next(((name, means[name]) for name, least in _IDLE_BELOW.items() if means.get(name, 1.0) < least), None)
 
 
 def cycle_lines(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[str]:

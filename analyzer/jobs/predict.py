@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import Throughput
+from epochcast.analyzer.jobs.cycles import Throughput, idle_at
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.prices.carbon_intensity import grams_of
 from epochcast.analyzer.jobs.sources import Source
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # within 15 % of each other even.
 _SAME_PACE = 1.15
 
-# By choice. Less work is what a desktop or a driver does, no job; with less than a tenth, what the job waits for sets its pace.
-_IDLE, _IDLE_SM, _LITTLE = 0.005, 0.01, 0.1
+# By choice: with less than a tenth of work, what the job waits for sets its pace.
+_LITTLE = 0.1
 
 # What `likely_precisions` assumes of FP32 code.
 _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
@@ -84,7 +84,7 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str], list
     """
     kept = counted(sources)
     if not kept:
-        share, metric = _idle_at(sources[0]) or (0.0, None)
+        metric, share = _idle_at(sources[0]) or ("", 0.0)
         raise InputError(
             f"{sources[0].name}: the GPU is idle in it ({metric} is {100 * share:.2g} % on average), so there is no job to "
             "predict; record while the job trains"
@@ -125,16 +125,8 @@ def _is_idle(source: Source) -> bool:
     return _idle_at(source) is not None
 
 
-def _idle_at(source: Source) -> tuple[float, str | None] | None:
-    """The share of time at work, and the metric that shows that the GPU idles; None where it works.
-
-    Copies alone keep the utilization of a GPU up whose SMs do nothing.
-    """
-    share, metric = busy_share(source.profile)
-    if share < _IDLE:
-        return share, metric
-    sm_active = source.profile.metrics.get("sm_active", {}).get("mean", 1.0)
-    return (sm_active, "sm_active") if sm_active < _IDLE_SM else None
+def _idle_at(source: Source) -> tuple[str, float] | None:
+    return idle_at({name: statistics["mean"] for name, statistics in source.profile.metrics.items()})
 
 
 def _little_used(source: Source) -> list[str]:

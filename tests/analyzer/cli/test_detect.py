@@ -96,3 +96,10 @@ def test_json_relates_its_times_to_the_first_sample(printed: Printed) -> None:
     assert answer["epochs"][0]["start"] - answer["first_sample"] == pytest.approx(18.78)
     assert answer["stretches"][0]["epochs"] == 4 and isinstance(answer["stretches"][0]["epochs"], int)
     assert (answer["reason"], answer["samples_per_epoch"]) == (None, 103.12)
+
+
+def test_an_idle_gpu_is_said_as_recommend_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{1.7e9 + second},0.0,50.0\n" for second in range(300))
+    (tmp_path / "idle.csv").write_text(f"time,gpu_utilization,power\n{rows}")
+    assert main(["detect", str(tmp_path / "idle.csv")]) == 1
+    assert "the GPU is idle (gpu_utilization is 0 % on average)" in capsys.readouterr().out
