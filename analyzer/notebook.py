@@ -6,15 +6,16 @@ Results print as the commands do, show as a table in notebooks, and have ``to_fr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, wraps
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import pandas as pd
 
+from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
 from epochcast.analyzer.jobs.job import JobQuestion, answer_job
@@ -22,18 +23,40 @@ from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description, read_sources
+from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description, is_profile, read_source, sources_of_traces
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
 from epochcast.analyzer.jobs.whole_job import Work
-from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.analyzer.traces.job_traces import checked_epochs, detect_together, labelled, read_job, with_known_epochs
+from epochcast.analyzer.traces.known_epochs import known_epochs
+from epochcast.analyzer.traces.logs import wandb_run
+from epochcast.analyzer.traces.trace import Trace, check_telemetry, traces_of_frame, traces_of_run
 from epochcast.analyzer.words import length, plain
-from epochcast.detector import Detection
+from epochcast.detector import Detection, JobDetection
+from epochcast.detector import InputError as DetectorInputError
 from epochcast.detector import detect as find_epochs
+from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.precision import Precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def _in_one_sentence(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """The function, whose InputError is ours for whichever room it comes from."""
+
+    @wraps(function)
+    def called(*arguments: Given.args, **named: Given.kwargs) -> Answer:
+        try:
+            return function(*arguments, **named)
+        except (DetectorInputError, RegressorInputError) as error:
+            raise InputError(str(error)) from error
+
+    return called
 
 
 class _Result(ABC):
@@ -51,15 +74,17 @@ class _Result(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Epochs(_Result):
-    """The epochs of one GPU's telemetry.
+    """The epochs of a job.
 
     Attributes:
         detection: the full detection; its verdict, period, unit and confidence are also attributes here.
-        trace: its telemetry; None for a profile, and for one GPU of several.
+        traces: the telemetry of its GPUs.
+        notes: sentences on how the telemetry was read, and whether it agrees with epochs that are known.
     """
 
     detection: Detection
-    trace: Trace | None
+    traces: tuple[Trace, ...]
+    notes: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -72,7 +97,7 @@ class Epochs(_Result):
     def __repr__(self) -> str:
         from epochcast.analyzer.cli.detect import sentences
 
-        return plain(sentences(self.detection, [] if self.trace is None else [self.trace]))
+        return plain("\n".join([sentences(self.detection, self.traces), *(f"note: {note}" for note in self.notes)]))
 
     def to_frame(self) -> pd.DataFrame:
         """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""
@@ -85,13 +110,13 @@ class Epochs(_Result):
         """Draw the telemetry and its epochs.
 
         Raises:
-            InputError: there is no telemetry to draw.
+            InputError: it is of several GPUs.
         """
-        if self.trace is None:
-            raise InputError("this answer has no trace to draw; read the trace of one GPU")
+        if len(self.traces) != 1:
+            raise InputError(f"this answer is of {len(self.traces)} GPUs, and one can be drawn; read the trace of one GPU")
         from epochcast.analyzer.charts import detection_figure
 
-        return detection_figure(self.trace, self.detection, title=self.trace.title)
+        return detection_figure(self.traces[0], self.detection, title=self.traces[0].title)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,12 +207,29 @@ class Job:
     """A job that was recorded on one GPU or several.
 
     Attributes:
-        sources: one for each GPU.
-        notes: sentences on how the sources were read.
+        named: its traces, each with the name that sentences call it by.
+        profiles: paths of profiles of further GPUs.
+        gpu: the GPU's name, where the telemetry does not have it.
+        precision: of its matrix products, if known.
     """
 
-    sources: tuple[Source, ...]
-    notes: tuple[str, ...]
+    named: tuple[tuple[str, Trace], ...]
+    profiles: tuple[str, ...] = ()
+    gpu: str | None = None
+    precision: Precision | None = None
+
+    @cached_property
+    def _read(self) -> tuple[list[Source], list[str]]:
+        catalog = load_catalog()
+        sources, notes = sources_of_traces(self.named, catalog, self.gpu) if self.named else ([], [])
+        sources += [read_source(path, catalog, self.gpu) for path in self.profiles]
+        return [add_description(source, JobDescription(self.precision)) for source in sources], notes
+
+    @property
+    @_in_one_sentence
+    def sources(self) -> list[Source]:
+        """One for each GPU."""
+        return self._read[0]
 
     def __repr__(self) -> str:
         """A line on each GPU: where it was read from, its model, and what was found."""
@@ -197,20 +239,35 @@ class Job:
             answer = source.no_seconds if profile.epoch_s is None else f"{length(profile.epoch_s)} per {profile.unit}"
             return f"{source.name}: {profile.gpu}{' (simulated)' * profile.simulated}, {answer}"
 
-        return plain("\n".join(map(line, self.sources)))
+        try:
+            return plain("\n".join(map(line, self.sources)))
+        except InputError:  # no GPU is named
+            return "\n".join(f"{name}: {trace.title}, {len(trace.time)} rows" for name, trace in self.named)
 
-    @property
-    def epochs(self) -> Epochs:
-        """The epochs of its first GPU.
+    @_in_one_sentence
+    def detect(self) -> Epochs:
+        """Find its epochs, as ``epochcast detect`` does.
 
         Raises:
             InputError: it was read from profiles, which have no telemetry.
         """
-        first = next((source for source in self.sources if source.detection is not None), None)
-        if first is None or first.detection is None:
+        if not self.named:
             raise InputError("a profile has no telemetry; read the trace to see its epochs")
-        return Epochs(first.detection, read_trace(first.name) if len(self.sources) == 1 else None)
+        traces = [trace for _, trace in self.named]
+        if len(traces) > 1:
+            detected = detect_together(self.named)
+        else:
+            detected = JobDetection(None, (find_epochs(traces[0].time, traces[0].metrics()),), {})
+        detected, known = checked_epochs(detected, traces)
+        notes = dict.fromkeys([*(note for trace in traces for note in trace.notes), *known])
+        return Epochs(detected.job or detected.gpus[0], tuple(traces), tuple(notes))
 
+    @property
+    def epochs(self) -> Epochs:
+        """`detect`."""
+        return self.detect()
+
+    @_in_one_sentence
     def predict(
         self,
         targets: str | Sequence[str] | None = None,
@@ -225,20 +282,23 @@ class Job:
             InputError: a GPU is unknown, or there is nothing to predict from.
         """
         names = None if targets is None else _several(targets)
+        if target_gpus is not None and not isinstance(target_gpus, int):
+            raise InputError(f"target_gpus is {target_gpus!r}; give a whole number, 1 or more")
         answer = answer_job(
             self.sources,
             _predictor(),
             _instances(),
             JobQuestion(
                 targets=names,
-                work=None if epochs is None else Work(epochs),
+                work=_work(epochs),
                 target_gpus=target_gpus,
                 batch_may_grow=batch_may_grow,
             ),
-            of_job=self.notes,
+            of_job=self._read[1],
         )
         return Predictions(answer)
 
+    @_in_one_sentence
     def recommend(
         self,
         *,
@@ -263,10 +323,15 @@ class Job:
         """
         if objective not in get_args(Objective):
             raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
-        if budget is not None and not isinstance(budget, int | float):
-            raise InputError(f"the budget is {budget!r}; give USD as a number")
+        for what, usd in (("budget", budget), ("price now", price_now), ("cost of a switch", switch_cost)):
+            if usd is not None and not isinstance(usd, int | float):
+                raise InputError(f"the {what} is {usd!r}; give USD as a number")
         limits = JobLimits(
-            _seconds(deadline), budget, tuple(_several(regions)), tuple(_several(clouds)), "spot" if spot else "on-demand"
+            seconds_of(deadline, "deadline"),
+            budget,
+            tuple(_several(regions)),
+            tuple(_several(clouds)),
+            "spot" if spot else "on-demand",
         )
         renting = Renting(
             objective,
@@ -276,44 +341,71 @@ class Job:
             at_most_slower=at_most_slower,
             switch_usd=switch_cost,
         )
-        question = JobQuestion(work=None if epochs is None else Work(epochs), renting=renting)
-        return Recommendations(answer_job(self.sources, _predictor(), _instances(), question, of_job=self.notes))
+        question = JobQuestion(work=_work(epochs), renting=renting)
+        return Recommendations(answer_job(self.sources, _predictor(), _instances(), question, of_job=self._read[1]))
 
 
-def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None = None) -> Job:
-    """Read the telemetry of a job: traces, profiles, folders, or logs of other tools, as the commands take them.
+@_in_one_sentence
+def read(
+    *telemetry: str | Path | pd.DataFrame | Any,
+    gpu: str | None = None,
+    precision: Precision | None = None,
+    epoch_time: float | str | None = None,
+    epochs_from: str | Path | None = None,
+) -> Job:
+    """Read the telemetry of a job: paths as the commands take them (traces, folders, other tools' logs), tables, wandb runs.
 
-    ``gpu`` names the GPU if the file does not; ``precision`` is the precision of the job's matrix products, if known.
+    A table has its times as an index or a column, and columns as a tool or our metric catalogue names them. ``gpu`` names the
+    GPU if nothing else does. ``epoch_time`` (seconds, or text such as ``7m``) or ``epochs_from`` (a wandb run, TensorBoard's
+    events, a CSV of the times at which epochs start) say what is known of its epochs; a wandb run's own are read.
 
     Raises:
-        InputError: a file cannot be read, or names no known GPU.
+        InputError: something cannot be read.
     """
-    if not paths:
-        raise InputError("read needs the path of a trace or a profile")
-    for path in paths:
-        if not isinstance(path, str | Path):
-            raise InputError(f"read takes paths, but this is a {type(path).__name__}; a table goes to epochcast.detect")
-    sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
-    return Job(tuple(add_description(source, JobDescription(precision)) for source in sources), tuple(notes))
+    if not telemetry:
+        raise InputError("read needs the path of a trace or a profile, or a table")
+    if gpu is not None and not isinstance(gpu, str):
+        raise InputError(f"gpu is {gpu!r}; give the GPU's name, such as 'H100'")
+    if precision not in (None, *get_args(Precision)):
+        raise InputError(f"the precision is {precision!r}; choose from {', '.join(get_args(Precision))}")
+    paths: list[str] = []
+    profiles: list[str] = []
+    traces: list[tuple[str, Trace]] = []
+    for place, one in enumerate(telemetry, start=1):
+        name = f"table {place}" if len(telemetry) > 1 else "the table"
+        if isinstance(one, pd.DataFrame):
+            traces += [(name, check_telemetry(trace, name)) for trace in traces_of_frame(one, name)]
+        elif isinstance(one, str | Path):
+            (profiles if is_profile(str(one)) else paths).append(str(one))
+        elif callable(getattr(one, "history", None)) or isinstance(getattr(one, "dir", None), str):
+            traces += [(str(getattr(one, "id", name)), trace) for trace in traces_of_run(wandb_run.read_object(one), name)]
+        else:
+            raise InputError(f"read takes paths, tables and wandb runs, but this is a {type(one).__name__}; give one of them")
+    known = known_epochs(seconds_of(epoch_time, "time of an epoch"), None if epochs_from is None else str(epochs_from))
+    named = [*(read_job(paths) if paths else []), *(labelled(traces) if traces else [])]
+    return Job(tuple(with_known_epochs(named, known)), tuple(profiles), gpu, precision)
 
 
 def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
-    """Find the epochs in telemetry of one GPU: a path, or a table with a column ``time`` [unix s] and one for each metric.
+    """Find the epochs in telemetry, as `read` takes it.
 
     Raises:
         InputError: it is not such telemetry.
     """
-    if isinstance(telemetry, pd.DataFrame):
-        if "time" not in telemetry:
-            raise InputError(f"the table has no column 'time' in unix seconds; it has {', '.join(map(str, telemetry.columns))}")
-        trace = Trace(telemetry.astype(float).sort_values("time").reset_index(drop=True))
-    else:
-        trace = read_trace(str(telemetry))
-    return Epochs(find_epochs(trace.time, trace.metrics()), trace)
+    return read(telemetry).detect()
 
 
 def _several(names: str | Sequence[str]) -> Sequence[str]:
-    return [names] if isinstance(names, str) else names
+    several = [names] if isinstance(names, str) else names
+    if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
+        raise InputError(f"{names!r} is no name and no list of names; give one, such as 'H100'")
+    return several
+
+
+def _work(epochs: int | None) -> Work | None:
+    if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, int)):
+        raise InputError(f"the number of epochs is {epochs!r}; give a whole number, 1 or more")
+    return None if epochs is None else Work(epochs)
 
 
 @cache
@@ -324,16 +416,3 @@ def _predictor() -> LatencyPredictor:
 @cache
 def _instances() -> tuple[Instance, ...]:
     return tuple(load_instances(None, load_catalog())[0])
-
-
-def _seconds(duration: float | str | None) -> float | None:
-    if duration is None or isinstance(duration, (int, float)):
-        return duration
-    import click
-
-    from epochcast.analyzer.cli.quantities import Duration
-
-    try:
-        return Duration("seconds").convert(duration, None, None)
-    except click.BadParameter as error:
-        raise InputError(f"the deadline: {error.message}") from error

@@ -13,7 +13,7 @@ from epochcast.analyzer.words import TimeUnit, mass, time_unit
 
 # Where there is no room for all; what an answer costs and rests on stays.
 _FIRST_TO_GO = ("priced", "CO2e", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval")
-_WIDE = 16
+_WIDE, _NARROW = 16, 12
 
 
 def width(stream: TextIO | None) -> int | None:
@@ -31,6 +31,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | N
     from rich.table import Column, Table
 
     shown = list(range(len(header)))
+    wide = _WIDE if columns is None else _NARROW
     columns = min((size for size in (columns, width(sys.stdout)) if size is not None), default=None)
     widths = [max(len(row[column]) for row in (header, *rows)) for column in shown]
 
@@ -41,10 +42,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | N
         for column in [column for column in reversed(shown) if header[column] == name]:
             if columns is not None and needed(math.inf) > columns:
                 shown.remove(column)
-    while columns is not None and len(shown) > 1 and needed(_WIDE) > columns:
+    while columns is not None and len(shown) > 1 and needed(wide) > columns:
         shown.pop()
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="")
-    made.columns.extend(Column(header[column], overflow="fold", no_wrap=widths[column] <= _WIDE) for column in shown)
+    made.columns.extend(Column(header[column], overflow="fold", no_wrap=widths[column] <= wide) for column in shown)
     for row in rows:
         made.add_row(*(row[column] for column in shown))
     text = StringIO()

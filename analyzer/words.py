@@ -171,6 +171,12 @@ def count(many: int, singular: str, plural: str | None = None) -> str:
     return f"{'no' if many == 0 else f'{many:,}'} {singular if many == 1 else plural or f'{singular}s'}"
 
 
+def one_name(gpu: str | None) -> str | None:
+    """The name of a GPU, once where it is repeated for each of several that are equal (wandb's list of devices)."""
+    names = {name.strip() for name in str(gpu).split(",")}
+    return names.pop() if gpu and len(names) == 1 else gpu
+
+
 def _at(moment: float) -> datetime:
     try:
         return datetime.fromtimestamp(moment, UTC)

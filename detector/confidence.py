@@ -15,16 +15,12 @@ OFFSET, SLOPE = -2.67, 1.58
 RIVAL = 1.3
 
 
-def score(evidence: float, rival: float) -> float:
-    """How far a period stands out, a logarithm.
+def confidence(evidence: float, rival: float) -> float:
+    """Probability that a period is within 5 % of the true one, by how far it stands out (a logarithm).
 
     Args:
         evidence: log likelihood ratio [nats] of the period, >= 0.
         rival: that of the best period that has nothing to do with it, >= 0.
     """
-    return min(math.log1p(evidence), RIVAL * math.log((evidence + 2) / (rival + 2)))
-
-
-def confidence(evidence: float, rival: float) -> float:
-    """Probability that a period is within 5 % of the true one; arguments as of `score`."""
-    return 1 / (1 + math.exp(-OFFSET - SLOPE * score(evidence, rival)))
+    score = min(math.log1p(evidence), RIVAL * math.log((evidence + 2) / (rival + 2)))
+    return 1 / (1 + math.exp(-OFFSET - SLOPE * score))

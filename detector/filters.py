@@ -1,4 +1,4 @@
-"""What SciPy has too: running means, medians and maxima, peaks, lengths that a Fourier transform takes quickly; and runs.
+"""What SciPy has too: running means, medians and maxima, peaks; and runs.
 
 Own code, as importing `scipy.ndimage` or `scipy.fft` takes a third of a second, and `scipy.signal` longer than detecting
 epochs: the tracker, and so `epochcast detect`, loads no SciPy.
@@ -30,30 +30,9 @@ def running_median(values: NDArray[np.float64], width: int) -> NDArray[np.float6
 
 
 def running_max(values: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
-    """Largest of each value and its `reach` neighbours on either side; (n,) -> (n,).
-
-    A window of `width` values begins in one block of that many and ends in the next at most: its maximum is that of the first
-    block's rest and of the second one's beginning (van Herk, Pattern Recognition Letters 13, 1992).
-    """
-    width, n = 2 * reach + 1, values.size
-    blocks = np.pad(values, (reach, reach + -(n + 2 * reach) % width), constant_values=-np.inf).reshape(-1, width)
-    until = np.maximum.accumulate(blocks, axis=1).ravel()
-    rest = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    return np.asarray(np.maximum(rest[:n], until[width - 1 : width - 1 + n]))
-
-
-def quick_length(least: int) -> int:
-    """The smallest length from `least` (1 or more) on that has no prime factor above 5, which transforms fastest."""
-    best = 1 << (least - 1).bit_length()
-    fives = 1
-    while fives < best:
-        product = fives
-        while product < best:
-            # The power of two that makes it long enough.
-            best = min(best, product << max(0, (-(-least // product) - 1).bit_length()))
-            product *= 3
-        fives *= 5
-    return best
+    """Largest of each value and its `reach` neighbours on either side; (n,) -> (n,)."""
+    padded = np.pad(values, reach, constant_values=-np.inf)
+    return np.asarray(sliding_window_view(padded, 2 * reach + 1).max(axis=-1))
 
 
 def prominent_peaks(curve: NDArray[np.float64], prominence: float) -> NDArray[np.int64]:

@@ -100,6 +100,15 @@ def test_no_two_folders_of_a_room_import_each_other(root: Path, room: str) -> No
     assert not both
 
 
+def test_what_reads_telemetry_knows_nothing_of_what_uses_it(root: Path) -> None:
+    """Readers, recorder and traces are below all other folders of the analyzer; other tools' logs are below traces."""
+    for path in _modules(root / "analyzer", "traces"):
+        for name in _imports(path)[0]:
+            assert not re.match(r"epochcast\.analyzer\.(?!traces|errors|words)", name), f"{path} imports {name}"
+            above = "logs" in path.parts and re.match(r".*traces\.(trace|job_traces|recording)\b", name)
+            assert not above, f"{path} imports {name}"
+
+
 def test_what_rooms_share_imports_nothing_but_the_standard_library(root: Path) -> None:
     """Neither at its top nor when it is used: the agent and the ``node`` extra have it, and no package for it."""
     common = _modules(root, "common")

@@ -45,9 +45,10 @@ def cli() -> None:
     """Predict a training job's time and cost on other GPUs from the telemetry of the GPU it runs on.
 
     \b
-    epochcast record --out run.parquet -- python train.py
-    epochcast detect run.parquet --plot run.png
-    epochcast recommend run.parquet
+    a GPU node:  epochcast record --out run.parquet -- python train.py
+    a log:       epochcast recommend nvidia-smi.csv
+    a model:     epochcast predict-model occupancy --network resnet50
+    nothing yet: epochcast demo
     """
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.cli.shared_options import json_option, known_epochs_options
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import (
     REASONS,
@@ -20,13 +21,16 @@ from epochcast.analyzer.jobs.cycles import (
     second_job,
     waits,
 )
-from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
+from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
 from epochcast.analyzer.words import count, number
 from epochcast.detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from epochcast.detector import detect as find_epochs
 from epochcast.detector.confidence import SURE
+
+_FOLLOW_S = 10.0  # the search of a long log takes a second or two
 
 
 @click.command()
@@ -50,6 +54,8 @@ from epochcast.detector.confidence import SURE
     metavar="FILE",
     help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
+@click.option("--follow", is_flag=True, help="Answer again as epochs come to a log that is still being written.")
+@known_epochs_options("epochs")
 @json_option
 def detect(
     traces: tuple[str, ...],
@@ -57,6 +63,8 @@ def detect(
     luminol: str | None,
     plot: Path | None,
     as_json: bool,
+    follow: bool,
+    epochs: KnownEpochs | None,
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
@@ -71,39 +79,51 @@ def detect(
     if luminol is not None and method != "paper":
         raise InputError(f"--luminol applies only to --method paper, not {method}; leave it out")
     parameters: dict[str, Any] = {} if luminol is None else {"implementation": luminol}
-    named = read_job(traces)
+    seen = -1
+    while True:
+        named = with_known_epochs(read_job(traces), epochs)
+        detected, notes = _detect(named, method, parameters)
+        number = sum(len(gpu.epochs) for gpu in detected.gpus)
+        if number != seen:
+            _answer(detected, [trace for _, trace in named], notes, traces[0], plot, as_json=as_json)
+        if not follow:
+            answers = detected.gpus if detected.job is None else (detected.job,)
+            return 1 if all(answer.verdict == "none" for answer in answers) else 0
+        seen = number
+        time.sleep(_FOLLOW_S)
+
+
+def _detect(named: Sequence[tuple[str, Trace]], method: str, parameters: Mapping[str, Any]) -> tuple[JobDetection, list[str]]:
+    """What is found, and a note on each thing that a reader should know."""
     read = [trace for _, trace in named]
-    several = len(read) > 1
-    if several and method == "track":
+    together = len(read) > 1 and method == "track"
+    if together:
         detected = detect_together(named)
     else:
         each = [find_epochs(trace.time, trace.metrics(), method=method, **parameters) for trace in read]
         detected = JobDetection(None, tuple(each), {})
-    answers = detected.gpus if detected.job is None else (detected.job,)
+    detected, known = checked_epochs(detected, read)
     notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
-    notes += [APART] if several and method == "track" and detected.job is None else []
-    notes += _second_jobs(detected, read)
+    return detected, [*notes, *([APART] if together and detected.job is None else []), *known, *_second_jobs(detected, read)]
+
+
+def _answer(
+    detected: JobDetection, read: Sequence[Trace], notes: list[str], name: str, plot: Path | None, *, as_json: bool
+) -> None:
+    several = len(read) > 1
     for note in notes:
         terminal.note(note)
     if plot is not None:
         for trace, detection in zip(read, detected.gpus, strict=True):
-            _draw(trace, detection, path_of(trace, plot) if several else plot, trace.title if several else traces[0])
+            _draw(trace, detection, path_of(trace, plot) if several else plot, trace.title if several else name)
     if as_json:
         click.echo(json.dumps(_json(detected, read, notes), indent=2))
     elif detected.job is not None:
-        terminal.say(
-            "\n".join(
-                [
-                    sentences(detected.job, read),
-                    f"each of the {len(read)} GPUs:",
-                    *_of_gpus(detected.job, detected, read),
-                ]
-            )
-        )
+        of_gpus = _of_gpus(detected.job, detected, read)
+        terminal.say("\n".join([sentences(detected.job, read), f"each of the {len(read)} GPUs:", *of_gpus]))
     else:
         for trace, detection in zip(read, detected.gpus, strict=True):
             terminal.say(f"{trace.title}: " * several + sentences(detection, [trace]))
-    return 1 if all(answer.verdict == "none" for answer in answers) else 0
 
 
 def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:
@@ -152,7 +172,7 @@ def _of_gpus(job: Detection, detected: JobDetection, read: Sequence[Trace]) -> l
             text = f"steps of {detection.step_s:.3f} s"
         else:
             unit = job.unit if shows(detection, job) else detection.unit
-            text = f"{count(len(detection.epochs), unit or 'epoch')}, period {detection.period_s:.3f} s"
+            text = f"{_number_of(detection, unit or 'epoch')}, period {detection.period_s:.3f} s"
         odd = detected.odd.get(place)
         lines.append(f"  {trace.title}: {text if odd is None else f'{odd} ({text})'}")
     return lines
@@ -181,7 +201,7 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
         return "\n".join([steps, *unsure, *about])
     unit = detection.unit or "epoch"
     lines = [
-        f"{count(len(detection.epochs), unit)}{'' if detection.cycle is None else open_text(detection.cycle)}, "
+        f"{_number_of(detection, unit)}{'' if detection.cycle is None else open_text(detection.cycle)}, "
         f"period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
         *unsure,
         *about,
@@ -192,6 +212,12 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
             *_stretches(detection.stretches, origin, unit),
         ]
     return "\n".join([*lines, *_epochs(detection.epochs, origin)])
+
+
+def _number_of(detection: Detection, unit: str) -> str:
+    """``12 epochs``; ``epochs`` where only their length is known."""
+    known_length = detection.method == "known" and not detection.epochs
+    return f"{unit}s" if known_length else count(len(detection.epochs), unit)
 
 
 def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:

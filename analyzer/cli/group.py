@@ -23,7 +23,8 @@ class Group(click.Group):
         name = args[0]
         if not (name.startswith("-") or ctx.resilient_parsing) and self.get_command(ctx, name) is None:
             near = get_close_matches(name, self.list_commands(ctx), n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"see {ctx.command_path} --help"
+            choices = ", ".join(self.list_commands(ctx))
+            remedy = f"did you mean {near[0]!r}?" if near else f"choose from {choices} ({ctx.command_path} --help)"
             ctx.fail(f"unknown command {name!r}; {remedy}")
         return super().resolve_command(ctx, args)
 

@@ -10,12 +10,13 @@ import click
 
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of
-from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option, known_epochs_options
 from epochcast.analyzer.jobs.job import answer_job, job_json
 from epochcast.analyzer.jobs.prediction_text import prediction_chart, prediction_text
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import PredictionQuestion
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import load_predictor
 
@@ -23,9 +24,17 @@ from epochcast.regressor.pipelines import load_predictor
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
 @gpus_option
+@known_epochs_options("known")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer (PNG, SVG, PDF).")
 @json_option
-def predict(traces_or_profiles: tuple[str, ...], gpus: Path | None, plot: Path | None, as_json: bool, **given: Any) -> int:
+def predict(
+    traces_or_profiles: tuple[str, ...],
+    gpus: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    known: KnownEpochs | None,
+    **given: Any,
+) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
     Several traces, a folder of traces, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
@@ -44,7 +53,7 @@ def predict(traces_or_profiles: tuple[str, ...], gpus: Path | None, plot: Path |
     question = PredictionQuestion(sources=list(traces_or_profiles), **stated)
     catalog, pipeline = load_catalog(gpus), question.pipeline or "default"
     gpu, number = catalog.split_count(question.gpu)
-    read, notes = read_sources(traces_or_profiles, catalog, gpu, pipeline)
+    read, notes = read_sources(traces_or_profiles, catalog, gpu, pipeline, known)
     description = JobDescription(question.precision, question.job_type, question.family, question.inference)
     job = answer_job(
         [add_description(source, description) for source in read],

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import click
 
+from epochcast.analyzer.errors import InputError
+
 _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
 
 
@@ -80,3 +82,13 @@ class MemorySize(_Quantity):
             for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
         },
     }
+
+
+def seconds_of(duration: float | str | None, what: str) -> float | None:
+    """Seconds as they are, or those in a text such as ``7m``; InputError, calling it ``what``, for any other text."""
+    if duration is None or isinstance(duration, (int, float)):
+        return duration
+    try:
+        return Duration("seconds").convert(str(duration), None, None)
+    except click.BadParameter as error:
+        raise InputError(f"the {what}: {error.message}") from error

@@ -14,6 +14,7 @@ from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
+    known_epochs_options,
     objective_option,
     prices_option,
     region_option,
@@ -26,13 +27,14 @@ from epochcast.analyzer.jobs.predict import resolve_targets
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.inventory import load_inventory
 from epochcast.analyzer.jobs.questions import PredictionQuestion
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, time_of
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text, target_lines
 from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, may_be_better
 from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline, load_predictor
@@ -67,6 +69,7 @@ from epochcast.regressor.precision import Precision
     show_default=True,
     help="Machines that hold the job's GPUs now.",
 )
+@known_epochs_options("known")
 @prices_option
 @spot_option
 @cloud_option
@@ -141,6 +144,7 @@ def recommend(
     inventory: Path | None,
     everything: bool,
     as_json: bool,
+    known: KnownEpochs | None,
 ) -> int:
     """Rank cloud instances by a job's cost or time, from its trace or profile. Exits 1 if none qualifies.
 
@@ -164,7 +168,7 @@ def recommend(
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     gpu, number = catalog.split_count(gpu)
-    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default", known)
     instances, of_prices = load_instances(prices, catalog)
     instances, free = (instances, None) if inventory is None else load_inventory(inventory, instances)
     names, of_names = resolve_targets(catalog, targets)
@@ -208,7 +212,10 @@ def recommend(
     if form == "skypilot" and rows:
         # What costs about as much is worth falling back on where the best cannot be had.
         best = recommended.verdict.best or rows[0]
+        if not best.instance.cloud:
+            raise InputError(f"there is nothing to launch: {recommended.verdict.text}")
         others = [row for row in rows if row.hardware != best.hardware and may_be_better(row, best, objective)]
+        others = [row for row in others if time_of(row) <= at_most_slower * time_of(best)]
         click.echo(resources_yaml([best, *others], job_title(job), catalog), nl=False)
     elif names:
         terminal.say(target_lines(job, names))

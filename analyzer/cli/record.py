@@ -11,8 +11,11 @@ from pathlib import Path
 import click
 
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.recording.record import NoSampleError
-from epochcast.analyzer.recording.record import record as run_recorded
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.recording.record import NoSampleError
+from epochcast.analyzer.traces.recording.record import record as run_recorded
+
+_AT_ONCE_S = 5.0  # no training ends so soon, least of all with an error
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -24,7 +27,7 @@ from epochcast.analyzer.recording.record import record as run_recorded
 )
 @click.option("--source", metavar="NAME", help="Source to read: nvml or host. [default: the best that works]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's own output goes to stderr.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
     """Run COMMAND while an agent samples this node and COMMAND's processes at 10 Hz, and write a trace.
 
@@ -41,6 +44,8 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
     """
+    if not command:
+        raise InputError("record needs the command that trains: epochcast record --out run.parquet -- python train.py")
     path = out or Path(time.strftime("trace-%Y%m%d-%H%M%S.parquet"))
     try:
         result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
@@ -55,6 +60,11 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
         if not as_json:
             terminal.say(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
+        if result.returncode and result.lasted_s < _AT_ONCE_S:
+            terminal.note(
+                f"{command[0]} ended with status {result.returncode} after {result.lasted_s:.1f} s, so the trace shows no "
+                "training: mend the command, and record again"
+            )
         if result.problem is not None:
             terminal.note(f"{result.problem}")
     return result.returncode

@@ -10,9 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from epochcast.analyzer.corpus.logged_profile import ImportOptions, logged_profile
 from epochcast.analyzer.corpus.training_data import load_training_data
-from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
@@ -30,30 +28,11 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 class FitQuestion(Question):
     """What to fit the latency predictor to."""
 
-    runs: Annotated[list[Path], Option(argument=True, name="[RUN]...")] = Field([], description="Runs of wandb or TensorBoard.")
     data: Annotated[list[Path], Option(metavar="PATH")] = Field(
-        [], description="Corpus, CSV, a folder of profiles, or of traces with label files."
+        min_length=1, description="Corpus, CSV, a folder of profiles, or of traces with label files."
     )
     onto: Annotated[str | None, Option(metavar="MODEL")] = Field(
         None, description="Correct this model (a folder, or `default`) for a new GPU, with a few workloads measured on both."
-    )
-    trace: Annotated[Path | None, Option(metavar="FILE")] = Field(
-        None, description="Telemetry recorded during the run: needed for TensorBoard, replaces wandb's own."
-    )
-    workload: Annotated[str | None, Option(metavar="NAME", default="the project and a digest of the configuration")] = Field(
-        None, description="Name of the runs' workload."
-    )
-    group: Annotated[str | None, Option(metavar="NAME", default="the configuration's network or model")] = Field(
-        None, description="Family of the runs' workload."
-    )
-    gpu: Annotated[str | None, Option(metavar="NAME")] = Field(
-        None, description="GPU that the runs used, if they do not name it."
-    )
-    device: Annotated[int | None, Option(metavar="N")] = Field(
-        None, ge=0, description="Index of the GPU that the runs used, if several were busy."
-    )
-    steps_per_epoch: Annotated[float | None, Option(metavar="N", default="the configuration's steps_per_epoch")] = Field(
-        None, gt=0, description="Steps in an epoch, if the runs' history counts none."
     )
     precision: Annotated[Precision | None, Option(default="what the telemetry shows, else unknown")] = Field(
         None, description="Precision of jobs that do not name theirs; tf32: FP32 code; fp32: FP32 with TF32 off."
@@ -62,11 +41,7 @@ class FitQuestion(Question):
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
 
     @model_validator(mode="after")
-    def _has_data(self) -> Self:
-        if not (self.runs or self.data):
-            raise ValueError("nothing to fit to: give --data PATH, or runs of wandb or TensorBoard")
-        if self.trace is not None and len(self.runs) != 1:
-            raise ValueError(f"--trace is the telemetry of one run, but {len(self.runs)} were given; fit to one run at a time")
+    def _corrects_our_own(self) -> Self:
         if self.onto is not None and self.pipeline != "default":
             raise ValueError("--onto corrects a model of our own; leave out --pipeline")
         return self
@@ -119,15 +94,12 @@ class RegressorFit(Plugin):
              epochcast fit regressor --data corpus-t4/ --data corpus-l4/ \\
                  --out my-model
              epochcast fit regressor --data traces/ --out my-model
-             epochcast fit regressor wandb/run-* --out my-model
              epochcast fit regressor --onto default \\
                  --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
              epochcast fit regressor --pipeline paper \\
                  --data cloud_hw_trainpred.csv --out my-paper
 
-    Of a run of wandb the epochs come from its history or its printed lines; otherwise they are detected. A folder of
-    TensorBoard event files needs --trace. A run without epochs, or with several busy GPUs, is skipped, and the reason is
-    printed.
+    A run of wandb, or any log, becomes a profile by `epochcast profile RUN --workload NAME > profiles/RUN.json`.
 
     Runs on a CPU, or on a GPU that is not in the catalogue, are skipped and listed. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",
@@ -196,17 +168,8 @@ class RegressorFit(Plugin):
         )
 
     def _profiles(self, question: FitQuestion, catalog: Catalog) -> list[Profile]:
-        """Of the data and of the runs; says which run cannot be used; raises InputError if none can."""
-        options = ImportOptions(**{field: getattr(question, field) for field in ImportOptions.__dataclass_fields__})
-        logged, refused = [], []
-        for path in question.runs:
-            try:
-                logged.append(logged_profile(path, catalog, options))
-            except InputError as error:
-                refused.append(f"{path} is left out: {error}")
-        if refused and not logged:
-            raise InputError(f"no run can be used; {refused[0]}")
-        profiles, left_out = load_training_data(question.data, catalog, logged)
-        for sentence in (*refused, *left_out):
+        """Of the data; says what is left out."""
+        profiles, left_out = load_training_data(question.data, catalog)
+        for sentence in left_out:
             self._settings.note(sentence)
         return profiles

@@ -17,14 +17,12 @@ from epochcast.regressor.profile_json import profile_json
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 
 
-def load_training_data(
-    paths: Sequence[Path], catalog: Catalog, logged: Sequence[Profile] = ()
-) -> tuple[list[Profile], list[str]]:
+def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
     A path is a corpus of ours (its folder or its ``corpus.parquet``), a folder of traces (see `trace_profiles`), or what the
     regressor reads itself. A recording that several corpora hold counts once, in an order that is not that of the paths. Runs
-    of a corpus, and of what was ``logged``, on a CPU or on a GPU that the catalogue lacks are left out, with a sentence for
+    of a corpus on a CPU or on a GPU that the catalogue lacks are left out, with a sentence for
     each device. Raises InputError if nothing is there or left, or naming the file that is not what it must be.
     """
     recorded: dict[str, Profile] = {}
@@ -34,7 +32,7 @@ def load_training_data(
             recorded |= {json.dumps(profile_json(profile), sort_keys=True): profile for profile in load_corpus(path)}
         else:
             profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
-    usable, left_out = on_known_gpus([*(recorded[key] for key in sorted(recorded)), *logged], catalog)
+    usable, left_out = on_known_gpus([recorded[key] for key in sorted(recorded)], catalog)
     profiles += usable
     if not profiles:
         reason = f": {'; '.join(left_out)}" if left_out else ""

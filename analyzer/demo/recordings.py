@@ -15,8 +15,8 @@ from typing import Any
 
 from epochcast.analyzer.demo.player import TRACES
 from epochcast.analyzer.errors import AgentError
-from epochcast.analyzer.recording.agent_process import agent_process
 from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.recording.agent_process import agent_process
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.common.files import write_whole
 from epochcast.detector.labels import Labels

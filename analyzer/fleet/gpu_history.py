@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.quality import TraceQuality
@@ -19,6 +18,7 @@ from epochcast.analyzer.fleet.span_finding import HeldStretch, span_of
 from epochcast.analyzer.fleet.stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, Worked, worked
 from epochcast.analyzer.fleet.trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.traces.csv_text import one_line
 from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS
 from epochcast.detector.signals import PREFERENCE
 from epochcast.regressor import Catalog

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.execution import Workers, worked_on
 from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
@@ -28,6 +27,7 @@ from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
 from epochcast.analyzer.fleet.trace_folder import version_of
 from epochcast.analyzer.fleet.trace_rows import MOST_ROWS
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
+from epochcast.analyzer.traces.csv_text import one_line
 from epochcast.detector import detect_job, elected
 from epochcast.detector.confidence import SURE
 

@@ -6,7 +6,6 @@ then, and what comes before the newest row is left out and counted."""
 from __future__ import annotations
 
 import gzip
-import io
 import math
 import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -19,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from epochcast.analyzer.csv_text import numeric_column, one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.thinned_samples import ThinnedSamples
-from epochcast.analyzer.traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
+from epochcast.analyzer.traces.csv_text import decoded, numeric_column, one_line
+from epochcast.analyzer.traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, trace_of_csv
 
 Array = NDArray[np.float64]
 
@@ -89,12 +88,10 @@ class TraceRows:
         if lower.endswith((".parquet", ".pq")):
             self._open_parquet(file)
         else:
-            table = table_of_csv(_text(file, name, compressed=lower.endswith(".gz")), name)
-            frame, self.metadata = table.frame, table.metadata
-            columns = [str(column) for column in frame.columns]
-            self._time_name, self.names = self._columns(columns)
-            values = {column: numeric_column(frame[column], column, name).to_numpy() for column in columns}
-            self._held = [self._checked(values.pop(self._time_name), values)]
+            trace = trace_of_csv(_text(file, name, compressed=lower.endswith(".gz")), name)
+            self.metadata = trace.metadata()
+            self._time_name, self.names = self._columns(["time", *trace.metric_names])
+            self._held = [self._checked(trace.time, trace.metrics(self.names))]
 
     def pieces(self, names: Sequence[str] | None = None) -> Iterator[Piece]:
         """All rows, with the named metrics; None: all of them.
@@ -169,8 +166,8 @@ def _text(file: BinaryIO, name: str, *, compressed: bool) -> str:
             raise InputError(
                 f"{name!r} holds more than {most} MiB of CSV, which is too much to read at once; convert it to Parquet"
             )
-        return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig").read()
-    except (OSError, UnicodeError, EOFError, zlib.error) as error:
+        return decoded(raw, name)
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 
 

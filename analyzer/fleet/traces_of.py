@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epochcast import __version__
-from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.gpu_history import Looking, Trace
 from epochcast.analyzer.fleet.trace_folder import TraceFolder, version_of
@@ -24,6 +23,7 @@ from epochcast.analyzer.telemetry import TelemetryError
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource, StoredGpu, Way
 from epochcast.analyzer.telemetry.settings import PlaceSettings, PrometheusSettings
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made again.
 _ANALYSIS = 4

@@ -58,9 +58,9 @@ def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[st
         if share < LEAST_SHARE:
             continue
         cost = "" if usd_per_hour is None else f", {money(share * usd_per_hour)}/h"
+        name = _NAMES[cycle.kind].removeprefix("what looks like " if cycle.kind_confidence == 1.0 else "")
         sentences.append(
-            f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} "
-            f"({length(seconds)} in {length(cycle.period_s)}{cost})"
+            f"{100 * share:.0f} % of the time goes to {name} ({length(seconds)} in {length(cycle.period_s)}{cost})"
         )
     return sentences
 

@@ -105,6 +105,8 @@ def profile_of_detection(
         assert detection.step_s is not None
         steps = round((work[0][-1] - work[0][0]) / detection.step_s)
         profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit, epochs=steps)
+    if detection.method == "known" and profile.epoch_s is None:  # of a known length, and unknown boundaries
+        profile = replace(profile, epoch_s=detection.period_s, unit="epoch")
     if detection.method == "paper":  # its epoch is the mean distance of peaks, and it knows no interval
         return replace(profile, epoch_s=detection.period_s, epoch_s_low=None, epoch_s_high=None)
     return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)

@@ -167,7 +167,7 @@ def answer_job(
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
     if work is not None:
         _check_work(work, slowest)
-        work = replace(work, name=work.name or count(work.epochs, f"{slowest.profile.unit}{slowest.kind}"))
+        work = replace(work, name=work.name or count(work.epochs, slowest.unit))
     untimed = None
     if question.renting is not None and work is None:
         work, untimed = seen_work(slowest, phrase="the {} seen" if slowest.detection is None else "the {} in this log")
@@ -269,7 +269,7 @@ def seen_work(
     covered = profile.epochs + profile.first_epoch_excluded + profile.stalls
     ran = round(ran_s / profile.epoch_s) if profile.unit == "step" else epochs
     seen = max(covered, int(float(f"{ran:.2g}")) if ran >= 100 else ran, 1)
-    return Work(seen, name=phrase.format(count(seen, f"{profile.unit}{job.kind}"))), None
+    return Work(seen, name=phrase.format(count(seen, job.unit))), None
 
 
 def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:

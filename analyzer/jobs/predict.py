@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SAME_PACE = 1.15
 
 # By choice. Less work is what a desktop or a driver does, no job; with less than a tenth, what the job waits for sets its pace.
-_IDLE, _LITTLE = 0.005, 0.1
+_IDLE, _IDLE_SM, _LITTLE = 0.005, 0.01, 0.1
 
 # What `likely_precisions` assumes of FP32 code.
 _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
@@ -84,7 +84,7 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str], list
     """
     kept = counted(sources)
     if not kept:
-        share, metric = busy_share(sources[0].profile)
+        share, metric = _idle_at(sources[0]) or (0.0, None)
         raise InputError(
             f"{sources[0].name}: the GPU is idle in it ({metric} is {100 * share:.2g} % on average), so there is no job to "
             "predict; record while the job trains"
@@ -95,7 +95,7 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str], list
         if source not in kept:
             name = source.name.rpartition(", ")[2] if in_one_file else source.name
             left_out.setdefault(_why_not(source), []).append(name)
-    not_counted = [f"{', '.join(names)}: {why}, so not counted" for why, names in left_out.items()]
+    not_counted = [f"{', '.join(names)} not counted: {why.removeprefix('is ')}" for why, names in left_out.items()]
     notes = [note for source in kept for note in _little_used(source)]
     models, unit = list(dict.fromkeys(source.gpu.name for source in kept)), kept[0].profile.unit
     if len(models) > 1 and unit is None:
@@ -122,7 +122,19 @@ def count_gpus(sources: Sequence[Source], gpus: int) -> int:
 
 
 def _is_idle(source: Source) -> bool:
-    return busy_share(source.profile)[0] < _IDLE
+    return _idle_at(source) is not None
+
+
+def _idle_at(source: Source) -> tuple[float, str | None] | None:
+    """The share of time at work, and the metric that shows that the GPU idles; None where it works.
+
+    Copies alone keep the utilization of a GPU up whose SMs do nothing.
+    """
+    share, metric = busy_share(source.profile)
+    if share < _IDLE:
+        return share, metric
+    sm_active = source.profile.metrics.get("sm_active", {}).get("mean", 1.0)
+    return (sm_active, "sm_active") if sm_active < _IDLE_SM else None
 
 
 def _little_used(source: Source) -> list[str]:
@@ -137,7 +149,7 @@ def _little_used(source: Source) -> list[str]:
 
 def _why_not(source: Source) -> str:
     if _is_idle(source):
-        return source.odd or "is idle"
+        return source.odd or "idle"
     return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else source.no_seconds)
 
 

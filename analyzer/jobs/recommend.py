@@ -145,7 +145,9 @@ def recommend_job(
     gpus, objective, limits, machines = sources[0].profile.gpus, renting.objective, renting.limits, renting.machines
     by_gpu = {target.gpu: target for target in targets}
     need, here = need or most_memory(sources), find_slowest(sources)
-    on = renting.on or rented_now(here.gpu.name, gpus, instances, machines, limits.market, renting.usd_per_hour_now)
+    on = renting.on or rented_now(
+        here.gpu.name, gpus, instances, machines, limits.market, limits.clouds, renting.usd_per_hour_now
+    )
     if not limits.clouds and on.instance is not None and not on.assumed and on.instance.cloud:
         limits = replace(limits, clouds=(on.instance.cloud,))
 
@@ -193,6 +195,8 @@ def recommend_job(
         assumed=on.assumed,
         at_most_slower=renting.at_most_slower,
         switch_usd=renting.switch_usd,
+        epochs=0 if work is None else work.epochs,
+        unit=here.unit,
         timed=here.profile.unit in ("epoch", "step"),
         trial=trial if work else None,
     )

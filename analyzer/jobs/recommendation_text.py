@@ -20,6 +20,7 @@ from epochcast.analyzer.words import TimeUnit, count, money, time_unit
 _COLUMNS = 80
 _MOST_ROWS = 8
 _MOST_LINES = 3  # of assumptions
+_REST = "--all shows the rest."
 
 
 def recommendation_text(job: Job, *, everything: bool = False) -> str:
@@ -34,7 +35,10 @@ def recommendation_text(job: Job, *, everything: bool = False) -> str:
     verdict, rows = recommended.verdict, recommended.placements
     lines = [f"{verdict.text}.", _sentence(verdict.why)]
     if verdict.slower is not None:
-        lines.append(f"Cheaper still if you can wait: {_amounts(verdict.slower, recommended.current)}.")
+        lines.append(f"If you can wait: {_amounts(verdict.slower, recommended.current)}.")
+    best = verdict.best
+    if job.throughput is not None and best is not None and best.throughput is not None:
+        lines.append(f"Throughput: {job.throughput.sentence()} now; {best.throughput.sentence()} on {best.title}.")
     lines = [textwrap.fill(line, _COLUMNS) for line in lines if line]
     if rows:
         lines.append(_table(job, recommended, everything=everything))
@@ -92,28 +96,29 @@ def _amounts(row: Placement, now: Placement | None = None) -> str:
 
 def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
     best, now = recommended.verdict.best, recommended.current
-    shown = list(recommended.placements)
+    shown = [*recommended.placements, *([] if now is None or not everything else [now])]
     if not everything:
-        first: dict[tuple[str, str, str, int], Placement] = {}
-        for row in shown:  # of each the cheapest region
-            first.setdefault((row.instance.cloud, row.instance.name, row.instance.gpu, row.instance.count), row)
+        first: dict[tuple[str, str, int], Placement] = {}
+        for row in shown:  # of each cloud's GPUs the cheapest instance and region
+            first.setdefault((row.instance.cloud, *row.hardware), row)
         kept = [row for row in first.values() if row is not best and (now is None or row.instance.offer != now.instance.offer)]
         pinned = [row for row in (best, now) if row is not None]
         pinned = pinned[:1] if len(pinned) == 2 and best is now else pinned
         value = cost_of if recommended.objective == "cost" else time_of
         shown = sorted([*pinned, *kept[: _MOST_ROWS - len(pinned)]], key=lambda row: (row.price_stale, value(row)))
-    time = time_unit(row.seconds.value for row in shown if row.seconds)
+    first_shown = best or now or shown[0]
+    time = time_unit([first_shown.seconds.value] if first_shown.seconds else [])
     header = ["", "instance", "GPU", time.name if shown[0].seconds else "time", "90 %", "cost", "90 %"]
     carbon = everything and any(row.grams_co2e is not None for row in shown)
-    rates = [] if job.throughput is None else [unit for _, unit in job.throughput.known]
+    rates = [] if job.throughput is None or not everything else [unit for _, unit in job.throughput.known]
     header += rates + (["region", "per hour", "priced", *["CO2e"] * carbon] if everything else [])
     cells = []
     for row in shown:
         mark = "now" if row is now else "best" if row is best else ""
         cell = [mark, f"{row.instance.cloud} {row.instance.name}".strip(), _gpus(row), *_figures(row, now, time)]
-        cell += [] if row.throughput is None else [rate for rate, _ in row.throughput.known]
+        cell += [rate for rate, _ in row.throughput.known] if rates and row.throughput is not None else []
         if everything:
-            cell += [row.instance.region, f"${row.usd_per_hour:,.3f}", str(row.instance.date)]
+            cell += [row.instance.region, f"${row.usd_per_hour:,.3f}", f"{row.instance.date}{', stale' * row.price_stale}"]
             cell += [grams_text(None if row.grams_co2e is None else row.grams_co2e.value)] * carbon
         cells.append(cell)
     return table(header, cells, columns=None if everything else _COLUMNS)
@@ -136,13 +141,12 @@ def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str
             f"{money(usd.low)}-{money(usd.high).removeprefix('$')}",
         )
     ratio = row.prediction
-    share = None if now is None else row.usd_per_hour / now.usd_per_hour
-    cost = (
-        ("-", "-")
-        if share is None
-        else (f"{share * ratio.ratio:.2f}x", _range(share * ratio.ratio_low, share * ratio.ratio_high))
-    )
-    return (f"{ratio.ratio:.2f}x", _range(ratio.ratio_low, ratio.ratio_high), *cost)
+    time_there = (f"{ratio.ratio:.2f}x", _range(ratio.ratio_low, ratio.ratio_high))
+    if now is None:  # USD for the work of an hour of the present
+        factor, form = row.usd_per_hour, "${:.2f}/h"
+    else:
+        factor, form = row.usd_per_hour / now.usd_per_hour, "{:.2f}x"
+    return (*time_there, form.format(factor * ratio.ratio), _range(factor * ratio.ratio_low, factor * ratio.ratio_high))
 
 
 def _range(low: float, high: float) -> str:
@@ -150,20 +154,27 @@ def _range(low: float, high: float) -> str:
 
 
 def _assumptions(job: Job, recommended: Recommendation) -> str:
-    text = " ".join(_sentences(job, recommended))
-    return "\n".join(textwrap.wrap(text, _COLUMNS, max_lines=_MOST_LINES, placeholder=" … (--all)"))
+    """As many of them as fit."""
+    text = ""
+    for sentence in _sentences(job, recommended):
+        longer = f"{text} {sentence}".strip()
+        if len(textwrap.wrap(f"{longer} {_REST}", _COLUMNS)) <= _MOST_LINES:
+            text = longer
+    return textwrap.fill(f"{text} {_REST}".strip(), _COLUMNS)
 
 
 def _sentences(job: Job, recommended: Recommendation) -> Iterable[str]:
     """What the answer rests on: what is assumed, what nobody knows, what was left out; a sentence each."""
     on, profile, rows = recommended.on, job.here.profile, recommended.placements
     yield from (f"{sentence}." for sentence in job.not_counted)
-    yield from (_sentence(note) for note in job.notes if note.startswith(("spot:", "if it were free")))
+    yield from (_sentence(note) for note in job.notes if note.startswith(("spot:", "if it were free", "the trace names")))
     assumed = []
     if recommended.current is not None and on.share < 1 and on.instance is not None:
         assumed.append(f"now costs its {profile.gpus} of {on.instance.count} GPUs")
     if any(row.gpus != profile.gpus for row in rows):
-        assumed.append(f"all GPUs of an instance{equal_work_text(profile.unit).replace('; times are', ',')}")
+        assumed.append(
+            "all GPUs of an instance, each with the whole model" + equal_work_text(profile.unit).replace("; times are", ",")
+        )
     if not recommended.limits.clouds and len({row.instance.cloud for row in rows}) > 1:
         assumed.append("any cloud (--cloud)")
     assumed.append("the same batch on each GPU")
@@ -177,7 +188,6 @@ def _sentences(job: Job, recommended: Recommendation) -> Iterable[str]:
     left_out = Counter(excluded.reason for excluded in recommended.left_out)
     if left_out:
         yield f"Left out: {', '.join(f'{number} {MISSED[reason]}' for reason, number in left_out.items())}."
-    yield "--all shows the rest."
 
 
 def _spent(job: Job, recommended: Recommendation) -> list[str]:

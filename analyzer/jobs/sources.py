@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.adapters import prometheus_json
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
@@ -17,10 +16,12 @@ from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
-from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
+from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
+from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.detector import Cycle, Detection
+from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import JobType, job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
@@ -63,6 +64,12 @@ class GpuOfJob:
         """What to write behind the word cycle: `` (checkpoint)``, or nothing."""
         return "" if self.cycle is None or self.cycle.kind == "unknown" else f" ({self.cycle.kind})"
 
+    @property
+    def unit(self) -> str:
+        """Of its profile, as people say it: ``checkpoint cycle``."""
+        kind = "" if self.cycle is None or self.cycle.kind == "unknown" else f"{self.cycle.kind} "
+        return f"{kind}{self.profile.unit or 'epoch'}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source(GpuOfJob):
@@ -87,13 +94,14 @@ class Source(GpuOfJob):
         return GpuOfJob(name=self.name, profile=self.profile, detection=detection, ofu=ofu, predictions=predictions)
 
 
-def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
+def read_source(path: str, catalog: Catalog, gpu: str | None = None, epochs: KnownEpochs | None = None) -> Source:
     """The profile in a JSON file, or the one made of a trace (Parquet, CSV, ``-``) on the GPU named in it or by ``gpu``.
 
     Raises InputError, naming the file, for one that is neither, for a trace of no known GPU and for a log of several.
     """
     if not path.endswith(".json"):
-        return source_of(read_trace(path), path, catalog, gpu)
+        trace = read_trace(path)
+        return source_of(replace(trace, epochs=epochs or trace.epochs), path, catalog, gpu)
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and already names its GPU; leave out --gpu")
     try:
@@ -110,7 +118,11 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
 
 
 def read_sources(
-    paths: Sequence[str], catalog: Catalog, gpu: str | None = None, pipeline: Pipeline = "default"
+    paths: Sequence[str],
+    catalog: Catalog,
+    gpu: str | None = None,
+    pipeline: Pipeline = "default",
+    epochs: KnownEpochs | None = None,
 ) -> tuple[list[Source], list[str]]:
     """The sources of one job in files and folders, those of traces first, and a sentence on each thing that is true of all.
 
@@ -119,24 +131,27 @@ def read_sources(
     Raises:
         InputError: as `read_source` and `read_job`.
     """
-    of_profiles = [path for path in paths if path.endswith(".json") and not _is_answer_of_prometheus(path)]
+    of_profiles = [path for path in paths if is_profile(path)]
     of_traces = [path for path in paths if path not in of_profiles]
-    sources, notes = _sources_of_job(read_job(of_traces), catalog, gpu, pipeline) if of_traces else ([], [])
+    sources, notes = (
+        sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
+    )
     if gpu is not None and (nearest := catalog.nearest(gpu)):
         notes = [*notes, f"{gpu} is not known: it is taken for the nearest that is, {nearest.name}"]
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
-def _is_answer_of_prometheus(path: str) -> bool:
+def is_profile(path: str) -> bool:
+    """Whether a path is of a profile: JSON, and no answer of a Prometheus."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return prometheus_json.recognises(file.read(100))
+            return path.endswith(".json") and not is_of_prometheus(file.read(100))
     except (OSError, UnicodeError):  # said where it is read
-        return False
+        return path.endswith(".json")
 
 
-def _sources_of_job(
-    named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None, pipeline: Pipeline
+def sources_of_traces(
+    named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None = None, pipeline: Pipeline = "default"
 ) -> tuple[list[Source], list[str]]:
     """The source of each trace, and what is true of all."""
     if len(named) == 1 or pipeline == "paper":
@@ -144,7 +159,8 @@ def _sources_of_job(
     for name, trace in named:
         with _naming(name):
             device_of(trace, catalog, gpu)  # refused before the search, which takes seconds
-    together, seen, sources = detect_together(named), set[str](), list[Source]()
+    together, known = checked_epochs(detect_together(named), [trace for _, trace in named])
+    seen, sources = set[str](), list[Source]()
     job = together.job
     for place, (name, trace) in enumerate(named):
         once = replace(trace, notes=tuple(note for note in trace.notes if note not in seen))
@@ -160,7 +176,7 @@ def _sources_of_job(
         with _naming(name):
             profile, detection = profile_of(trace, catalog, gpu, _of_job(own, job))
         sources.append(_source(once, name, catalog, profile, detection, notes, None if counts else odd))
-    return sources, [APART] if job is None else notes_on(job)
+    return sources, [*known, *([APART] if job is None else notes_on(job))]
 
 
 def _of_job(own: Detection, job: Detection) -> Detection:
@@ -182,9 +198,14 @@ def source_of(
 
     ``detection`` is that of the trace, where it is known.
     """
+    notes: list[str] = []
     with _naming(name):
+        if detection is None and trace.epochs is not None and device_of(trace, catalog, gpu):
+            found = JobDetection(None, (detect_epochs(trace.time, trace.metrics(), pipeline),), {})
+            checked, notes = checked_epochs(found, [trace])
+            detection = checked.gpus[0]
         profile, detection = profile_of(trace, catalog, gpu, detection, pipeline)
-    return _source(trace, name, catalog, profile, detection, notes_on(detection))
+    return _source(trace, name, catalog, profile, detection, [*notes, *notes_on(detection)])
 
 
 def _source(

@@ -13,6 +13,9 @@ from epochcast.regressor import Profile
 _RUN_EPOCHS = 5
 _RUN_S = 60.0
 
+# By choice: what launching an instance takes at least.
+_LAUNCH_S = 300.0
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -35,5 +38,5 @@ def plan_trial(profile: Profile, row: Placement, work: Work) -> Trial:
     assert prediction.seconds is not None
     epochs = min(max(_RUN_EPOCHS, math.ceil(_RUN_S / prediction.seconds)), work.epochs)
     first_s = prediction.seconds if profile.first_epoch_s is None else profile.first_epoch_s * prediction.ratio
-    seconds = work.startup_s + first_s + (epochs - 1) * prediction.seconds
+    seconds = max(work.startup_s, _LAUNCH_S) + first_s + (epochs - 1) * prediction.seconds
     return Trial(epochs, seconds, seconds / 3600 * row.usd_per_hour)

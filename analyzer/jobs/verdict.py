@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,7 @@ from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import price_age
 from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, chance_within, cost_of, missed, time_of
 from epochcast.analyzer.jobs.trial import Trial
-from epochcast.analyzer.words import length, money
+from epochcast.analyzer.words import between, count, length, money
 from epochcast.regressor.prediction import Estimate
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
@@ -47,7 +48,7 @@ class Verdict:
         action: see :data:`Action`.
         text: the first line.
         why: what else decides, in a sentence; empty where the first line says all.
-        certain: the move is cheaper (or faster) with a chance of 95 %, between measured GPUs and at prices that are not old.
+        certain: the move is cheaper (or faster) with a chance of 95 %, between measured GPUs, at known prices that are not old.
         best: where the job should run; what it runs on now where it should stay, if that has a price.
         slower: what costs less still, and takes longer than allowed; None without.
     """
@@ -71,6 +72,7 @@ class Terms:
         assumed: nobody said what it runs on.
         at_most_slower: most of its time, in times of the present.
         switch_usd: what switching costs; None: half an hour of what the job runs on now.
+        epochs, unit: of the job; 0 where only ratios are known.
         timed: seconds of an epoch, or of a step named with confidence, are known.
         trial: what finding out takes; None without seconds.
     """
@@ -82,6 +84,8 @@ class Terms:
     assumed: bool = False
     at_most_slower: float = AT_MOST_SLOWER
     switch_usd: float | None = None
+    epochs: int = 0
+    unit: str = "epoch"
     timed: bool = True
     trial: Callable[[Placement], Trial] | None = None
 
@@ -114,32 +118,38 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     value = cost_of if by_cost else time_of
     saved, certain = value(now) - value(best), _is_certain(best, now, terms)
     trial = None if certain or terms.trial is None else terms.trial(best)
-    if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or saved <= EQUAL * value(now):
+    faster = by_cost and cost_of(best) <= (1 + EQUAL) * cost_of(now) and time_of(best) * _FASTER < time_of(now)
+    in_less = (
+        faster and now.seconds is not None and time_of(now) - time_of(best) > _SWITCH_S + (trial.seconds if trial else 0.0)
+    )
+    if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or (saved <= EQUAL * value(now) and not in_less):
         what = "nothing else" if slower is None else f"nothing that takes up to {terms.at_most_slower:g} times as long"
         text = f"{_stay(now, terms)}: {what} is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
-        faster = by_cost and time_of(best) * _FASTER < time_of(now)
-        why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {best.title}" if faster else ""
+        why = f"as cheap, in {_times(time_of(best) / time_of(now))}: {best.title}" if faster else ""
         untimed = terms.job if now.seconds is None else ""
         why = "; ".join(filter(None, (untimed, why, _sheet(best, allowed, terms))))
         return Verdict("stay", f"{text}{_doubts(None, now, terms)}", why, best=now, slower=slower)
     price = _price_of_move(now, trial, terms)
-    if now.seconds is not None and saved <= price:
+    if now.seconds is not None and saved <= price and not in_less:
         amount, of, spent = (money(each) if by_cost else length(each) for each in (saved, value(now), price))
         why = f"{best.title} would save {amount} of {of} for {terms.job}"
         why += f", and switching{' and finding out' * (trial is not None)} takes {spent}"
+        if terms.epochs and saved > 0:
+            why += f"; worth it from about {count(round_up(terms.epochs * price / saved), terms.unit)} on"
         return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
     doubts = _doubts(best, now, terms)
     if best.seconds is None or now.seconds is None:
         text = f"{best.title} probably does the same work for {_ratios(best, now)}"
         why = "; ".join(filter(None, (terms.job, _beside(best, allowed, terms))))
         return Verdict("measure", f"{text}{doubts}", why, best=best, slower=slower)
+    equal = "equal in cost, " * (saved <= EQUAL * value(now))
     do = "Use all GPUs of" if best.instance.place == now.instance.place else "Move to"
     how = f"{do} {best.title}: certain to {'cost' if by_cost else 'take'} less"
     if not certain:
         how = f"Probably {do[0].lower()}{do[1:]} {best.title}"
     return Verdict(
         "move",
-        f"{how}{', ' if certain else ': '}{_gain(best, now, terms)} for {terms.job}{doubts}",
+        f"{how}{', ' if certain else ': '}{equal}{_gain(best, now, terms)} for {terms.job}{doubts}",
         "; ".join(filter(None, (_beside(best, allowed, terms), _find_out(trial, terms)))),
         certain=certain,
         best=best,
@@ -172,7 +182,9 @@ def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[
     superlative = "cheapest" if terms.objective == "cost" else "fastest"
     amount = ""
     if best.seconds is not None and best.usd is not None:
-        amount = f": {money(best.usd.value)} in {length(best.seconds.value)} for {terms.job}"
+        amount = f": {_amount(best)} for {terms.job}"
+    elif terms.objective == "cost":
+        amount = f": {money(cost_of(best))} for an hour of its present work"
     text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
     unknown = "what the job runs on now has no known price (--price-now gives it)"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
@@ -183,7 +195,7 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     best = pick(rows, terms.objective)
     assert best is not None
     if broken not in ("deadline", "budget"):
-        return Verdict("move", f"Move to {best.title}: {now.title} has too little memory", best=best)
+        return Verdict("move", f"Move to {best.title}: {now.title} has too little memory{_cost_there(best)}", best=best)
     keeps = "finishing in time" if broken == "deadline" else "staying within the budget"
     breaks = f"{now.title} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"
 
@@ -193,14 +205,25 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     safe = pick([row for row in rows if chance(row) >= _LIKELY], terms.objective)
     if safe is None:
         best = max(rows, key=chance)
-        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {_chance_text(chance(best))}"
-        return Verdict("move", f"{text}{_doubts(best, None, terms)}", best=best)
+        text = (
+            f"Probably move to {best.title}: {breaks}, and the chance of {keeps} on the other is {_chance_text(chance(best))}"
+        )
+        return Verdict("move", f"{text}{_cost_there(best)}{_doubts(best, now, terms)}", best=best)
     why = f"the chance of {keeps} there is {_chance_text(chance(safe))}"
-    return Verdict("move", f"Move to {safe.title}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
+    return Verdict("move", f"Move to {safe.title}: {breaks}{_cost_there(safe)}{_doubts(safe, now, terms)}", why, best=safe)
+
+
+def _amount(row: Placement) -> str:
+    """``$7.42 in 7 h 48 min``."""
+    return "" if row.usd is None or row.seconds is None else f"{money(row.usd.value)} in {length(row.seconds.value)}"
+
+
+def _cost_there(row: Placement) -> str:
+    return f"; {_amount(row)} there" if _amount(row) else ""
 
 
 def _is_certain(best: Placement, now: Placement, terms: Terms) -> bool:
-    measured = not best.prediction.by_data_sheet and terms.timed and best.seconds is not None
+    measured = not best.prediction.by_data_sheet and terms.timed and not terms.assumed and best.seconds is not None
     old = any(_is_old(row) for row in (best, now))
     return measured and best.fits is True and not old and _chance(best, now, terms.objective) >= _CERTAIN
 
@@ -227,7 +250,9 @@ def _gain(best: Placement, now: Placement, terms: Terms) -> str:
     """``$7.42 ($4.49 to $12.28) instead of $14.90, in 7.8 h instead of 7.76 h``."""
     assert best.usd is not None and best.seconds is not None and now.usd is not None and now.seconds is not None
     usd = f"{money(best.usd.value)} ({money(best.usd.low)} to {money(best.usd.high)}) instead of {money(now.usd.value)}"
-    time = f"{length(best.seconds.value)} instead of {length(now.seconds.value)}"
+    there, here = length(best.seconds.value), length(now.seconds.value)
+    instead = "as now" if there == here else f"instead of {here}"
+    time = f"{there} ({between(best.seconds.low, best.seconds.high)}) {instead}"
     return f"{usd}, in {time}," if terms.objective == "cost" else f"{time}, at {usd},"
 
 
@@ -235,7 +260,7 @@ def _ratios(best: Placement, now: Placement) -> str:
     """``0.62 times the cost (0.40 to 0.95), in 1.2 times the time``."""
     ratio, share = best.prediction, best.usd_per_hour / now.usd_per_hour
     ends = f"{ratio.ratio_low * share:.2f} to {ratio.ratio_high * share:.2f}"
-    return f"{ratio.ratio * share:.2f} times the cost ({ends}), in {_times(ratio.ratio)} the time"
+    return f"{ratio.ratio * share:.2f} times the cost ({ends}), in {_times(ratio.ratio)}"
 
 
 def _doubts(best: Placement | None, now: Placement | None, terms: Terms) -> str:
@@ -278,7 +303,7 @@ def _sheet(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
 def _find_out(trial: Trial | None, terms: Terms) -> str:
     if trial is None:
         return ""
-    return f"to find out first, run {trial.epochs} there: {length(trial.seconds)}, {money(trial.usd)}"
+    return f"to find out first, run {count(trial.epochs, terms.unit)} there: {length(trial.seconds)}, {money(trial.usd)}"
 
 
 def _stay(now: Placement, terms: Terms) -> str:
@@ -294,4 +319,10 @@ def _chance_text(chance: float) -> str:
 
 
 def _times(factor: float) -> str:
-    return f"{factor:.2g} times"
+    return "the same time" if abs(factor - 1) < EQUAL else f"{factor:.2g} times the time"
+
+
+def round_up(number: float) -> int:
+    """To two digits: what is only about right looks so."""
+    digits = max(0, len(str(int(number))) - 2)
+    return int(math.ceil(number / 10**digits) * 10**digits)

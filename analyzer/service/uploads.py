@@ -7,17 +7,20 @@ and types. What it does not say truly meets the memory and the time of the worke
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import Source, source_of
+from epochcast.analyzer.traces.csv_text import decoded, one_line
 from epochcast.analyzer.traces.detection_json import detection_json
-from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
+from epochcast.analyzer.traces.known_epochs import checked
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
+from epochcast.analyzer.traces.trace import Trace, check_telemetry, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import Pipeline
@@ -37,19 +40,23 @@ _MOST_FOOTER = 16 * 2**20
 _MOST_ITEMS = 200_000
 
 
-def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline) -> Source:
+def source_of_upload(
+    data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline, epochs: KnownEpochs | None = None
+) -> Source:
     """Return the profile of the trace on ``gpu`` (None: as the trace says), with the catalogue that ``gpus`` adds to.
 
     Raises:
         InputError: no trace, or one of no known GPU; in one sentence.
     """
-    return source_of(read_upload(data, kind), NAME, load_catalog(gpus), gpu, pipeline=pipeline)
+    trace = replace(read_upload(data, kind), epochs=epochs)
+    return source_of(trace, NAME, load_catalog(gpus), gpu, pipeline=pipeline)
 
 
-def detection_of_upload(data: bytes, kind: Kind) -> dict[str, Any]:
+def detection_of_upload(data: bytes, kind: Kind, epochs: KnownEpochs | None = None) -> dict[str, Any]:
     """Return what `epochcast detect --json` answers for the trace. Raises InputError like `source_of_upload`."""
     trace = read_upload(data, kind)
-    return detection_json(detect(trace.time, trace.metrics()), float(trace.time[0]))
+    found = detect(trace.time, trace.metrics())
+    return detection_json(found if epochs is None else checked(epochs, found, trace.time)[0], float(trace.time[0]))
 
 
 def read_upload(data: bytes, kind: Kind) -> Trace:
@@ -57,16 +64,13 @@ def read_upload(data: bytes, kind: Kind) -> Trace:
     if not data:
         raise InputError("the body is empty; send a trace, Parquet or CSV")
     if kind == "parquet":
-        return trace_of_table(_table(data), NAME)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{NAME} is not UTF-8 at byte {error.start}; send CSV text or a Parquet file") from None
+        return check_telemetry(trace_of_table(_table(data), NAME), NAME)
+    text = decoded(data, NAME)
     if "\0" in text:
         raise InputError(f"{NAME} holds a NUL character; send CSV text or a Parquet file")
     header = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     _check_size(text.count("\n") + 1, header.count(",") + 1)
-    return trace_of_csv(text, NAME)
+    return check_telemetry(trace_of_csv(text, NAME), NAME)
 
 
 def _table(data: bytes) -> pa.Table:

@@ -21,10 +21,11 @@ import numpy as np
 
 from epochcast.analyzer.telemetry import Rows, TelemetryError
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
-from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError, table
-from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
+from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
+from epochcast.analyzer.traces.columns import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
+from epochcast.analyzer.traces.series import table
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.adapters import wandb_run
-from epochcast.analyzer.csv_text import source_name
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import Trace, read_traces
+from epochcast.analyzer.traces.csv_text import source_name
+from epochcast.analyzer.traces.known_epochs import checked
+from epochcast.analyzer.traces.logs import wandb_run
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
+from epochcast.analyzer.traces.trace import Trace, check_telemetry, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
 from epochcast.detector import InputError as NotDetectable
 from epochcast.detector.methods.track.periods import SAME
@@ -32,7 +34,17 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
     Raises:
         InputError: as `read_traces`, for a folder without a trace, and for a trace that is given twice.
     """
-    read = [(file, trace) for path in paths for file in _files(path) for trace in read_traces(file)]
+    files = [file for path in paths for file in _files(path)]
+    read = [(file, check_telemetry(trace, source_name(file))) for file in files for trace in read_traces(file)]
+    return labelled(read)
+
+
+def labelled(read: Sequence[tuple[str, Trace]]) -> list[tuple[str, Trace]]:
+    """The traces of each file that are of GPUs, with labels and names by which they are distinguished.
+
+    Raises:
+        InputError: two have one name.
+    """
     of_gpus = [(file, trace) for file, trace in read if trace.source != "host"] or read
     several = Counter(file for file, _ in of_gpus)
     named = [
@@ -44,6 +56,24 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
         name, first = named[0]
         named[0] = (name, replace(first, notes=(*first.notes, *hosts)))
     return named
+
+
+def with_known_epochs(named: Sequence[tuple[str, Trace]], epochs: KnownEpochs | None) -> list[tuple[str, Trace]]:
+    """The traces with these epochs, those of a run itself where there are none."""
+    return [(name, trace if epochs is None else replace(trace, epochs=epochs)) for name, trace in named]
+
+
+def checked_epochs(detected: JobDetection, traces: Sequence[Trace]) -> tuple[JobDetection, list[str]]:
+    """What was found, in favour of epochs that are known, and what the telemetry says of those."""
+    known = next((trace.epochs for trace in traces if trace.epochs is not None), None)
+    if known is None:
+        return detected, []
+    time = traces[0].time
+    own = detected.gpus[0] if detected.job is None else detected.job
+    job, said = checked(known, own, time)
+    several = zip(detected.gpus, traces, strict=True)
+    gpus = [gpu if place in detected.odd else checked(known, gpu, trace.time)[0] for place, (gpu, trace) in enumerate(several)]
+    return JobDetection(None if len(traces) == 1 else job, tuple(gpus), detected.odd), [said]
 
 
 def detect_together(named: Sequence[tuple[str, Trace]], **options: Any) -> JobDetection:

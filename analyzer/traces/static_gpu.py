@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.words import one_name
 from epochcast.regressor import Catalog, Gpu
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.gpu_figures import check_figure, check_lanes
@@ -31,7 +32,7 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
     Raises InputError if neither is possible, naming what lacks or what no GPU has; an ambiguous name is refused too.
     """
     try:
-        return catalog.resolve(name)
+        return catalog.resolve(one_name(name) or name)
     except UnknownGpu as unknown:
         values = {field: _value(static.get(fact)) for field, fact in _FACTS.items()}
         lacking = [_FACTS[field] for field, value in values.items() if value is None]

@@ -1,11 +1,10 @@
 """The trace: telemetry of one GPU as one table, and its two file formats, CSV and Parquet.
 
 A trace has a column ``time`` (unix seconds, strictly increasing) and one numeric column per metric, in base units under the
-names of the metric catalogue; other numeric columns are usable under their own names. ``t`` and ``timestamp`` are read as
-``time``, and so are unix milliseconds and ISO 8601 (UTC where it names no zone).
+names of the metric catalogue; other numeric columns are usable under their own names. Tables of other programs and their
+logs are read too (``table.py``, ``logs/``), and each GPU in one is a trace.
 An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
-schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``adapters/``), and each
-GPU in one is a trace.
+schema key ``epochcast``, CSV in an optional first line ``# {...}``.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from epochcast.analyzer.adapters import read_foreign, wandb_run
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.timestamps import with_time
-from epochcast.analyzer.csv_text import numeric_column, one_line, parse_csv, read_text, source_name
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.columns import is_telemetry
+from epochcast.analyzer.traces.csv_text import FEW, numeric_column, one_line, read_text, source_name
+from epochcast.analyzer.traces.logs import tables_of_text, wandb_run
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, LoggedRun
+from epochcast.analyzer.traces.table import DeviceTable, tables_of
+from epochcast.analyzer.words import count, one_name
 from epochcast.common.files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
@@ -35,8 +36,6 @@ PARQUET_KEY = b"epochcast"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int, "job": dict}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
-
-_Of = TypeVar("_Of", "Trace", DeviceTable)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ class Trace:
     attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
     ``job`` has the network that the job's ``command`` or ``configuration`` names, and its ``batch``, as far as they are known.
     ``label`` says which GPU of its file it is (``GPU 3``), where that has several; ``notes`` are sentences on how the file was
-    understood, where it does not say so itself. Neither is written to files.
+    understood, where it does not say so itself; ``epochs`` those that are known without looking at metrics. None of the
+    three is written to files.
     """
 
     frame: pd.DataFrame
@@ -61,6 +61,7 @@ class Trace:
     job: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     notes: tuple[str, ...] = ()
+    epochs: KnownEpochs | None = None
 
     @property
     def title(self) -> str:
@@ -87,16 +88,8 @@ class Trace:
 
     def metadata(self) -> dict[str, Any]:
         """Everything but the samples, as the JSON object that both file formats carry."""
-        return {
-            "schema": SCHEMA,
-            "gpu": self.gpu,
-            "uuid": self.uuid,
-            "source": self.source,
-            "simulated": self.simulated,
-            "static": dict(self.static),
-            "missed_ticks": self.missed_ticks,
-            "job": dict(self.job),
-        }
+        values = {key: getattr(self, key) for key in _METADATA}
+        return {"schema": SCHEMA} | {key: dict(value) if _METADATA[key] is dict else value for key, value in values.items()}
 
 
 def read_traces(path: str | Path) -> list[Trace]:
@@ -108,9 +101,9 @@ def read_traces(path: str | Path) -> list[Trace]:
     finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
     if str(path).endswith((".parquet", ".pq")):
-        return [trace_of_table(_read_parquet(Path(path)), str(path))]
+        return _of_parquet(_read_parquet(Path(path)), str(path))
     if (run := wandb_run.run_file(path)) is not None:
-        return traces_of_tables(wandb_run.read(run).tables, str(path))
+        return traces_of_run(wandb_run.read(run), str(path))
     return traces_of_csv(read_text(path), source_name(path))
 
 
@@ -127,18 +120,9 @@ def make_trace(
     notes: tuple[str, ...] = (),
 ) -> Trace:
     """The trace of a table and any of the metadata's keys; raises InputError like `read_trace`, calling the table ``name``."""
-    return Trace(
-        frame=_checked(frame, name),
-        gpu=metadata.get("gpu"),
-        uuid=metadata.get("uuid"),
-        source=metadata.get("source"),
-        simulated=metadata.get("simulated") or False,
-        static=metadata.get("static") or {},
-        missed_ticks=metadata.get("missed_ticks") or 0,
-        job=metadata.get("job") or {},
-        label=label,
-        notes=notes,
-    )
+    frame, notes = _checked(frame, name, notes)
+    known = {key: metadata[key] for key in _METADATA if metadata.get(key) is not None}
+    return Trace(frame, **known | {"gpu": one_name(known.get("gpu"))}, label=label, notes=notes)
 
 
 def write_trace(trace: Trace, path: str | Path) -> Path:
@@ -159,6 +143,17 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     return path
 
 
+def check_telemetry(trace: Trace, name: str) -> Trace:
+    """The trace; raises InputError, calling it ``name``, if its columns say nothing of the hardware that ran."""
+    if trace.source is None and not any(map(is_telemetry, trace.metric_names)):
+        seen = f"only {', '.join(trace.metric_names[:8])}" if trace.metric_names else "no column with numbers"
+        raise InputError(
+            f"{name!r} has no telemetry beside its times, {seen}; log the GPU with epochcast record, or nvidia-smi "
+            "--query-gpu=timestamp,index,utilization.gpu,power.draw,memory.used --format=csv -lms 100"
+        )
+    return trace
+
+
 def path_of(trace: Trace, path: Path) -> Path:
     """The name of one of several GPUs' files: ``run.gpu3.png`` for ``run.png`` and the label ``GPU 3``."""
     label = re.sub(r"[^\w-]+", "", str(trace.label)).lower()
@@ -167,16 +162,20 @@ def path_of(trace: Trace, path: Path) -> Path:
 
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
-    raw = (table.schema.metadata or {}).get(PARQUET_KEY)
-    # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
-    columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
-    frame, notes = with_time(table.select(columns).replace_schema_metadata().to_pandas(), name)
-    return make_trace(frame, parse_metadata(raw, name), name, notes=notes)
+    return _only(_of_parquet(table, name), name)
+
+
+def traces_of_frame(frame: pd.DataFrame, name: str, metadata: Mapping[str, Any] | None = None) -> list[Trace]:
+    """The trace of each GPU in a table as a tool or a program wrote it; raises InputError like `read_traces`."""
+    return traces_of_tables(tables_of(frame, name, dict(metadata or {})), name)
 
 
 def traces_of_csv(text: str, name: str) -> list[Trace]:
     """The traces in a CSV text, ours or another tool's; raises InputError like `read_traces`, calling it ``name``."""
-    return traces_of_tables(tables_of_csv(text, name), name)
+    first, _, rest = text.partition("\n")
+    ours = first.startswith("# {")
+    tables = tables_of_text(rest, name, parse_metadata(first[1:], name)) if ours else tables_of_text(text, name)
+    return traces_of_tables(tables, name)
 
 
 def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
@@ -188,36 +187,28 @@ def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
     ]
 
 
+def traces_of_run(run: LoggedRun, name: str) -> list[Trace]:
+    """The traces of a run, with the epochs that it counted itself."""
+    return [replace(trace, epochs=run.epochs()) for trace in traces_of_tables(run.tables, name)]
+
+
 def trace_of_csv(text: str, name: str) -> Trace:
     """The one trace in a CSV text; raises InputError like `read_trace`, calling it ``name``."""
     return _only(traces_of_csv(text, name), name)
 
 
-def table_of_csv(text: str, name: str) -> DeviceTable:
-    """The one table in a CSV text, before any check of its columns but ``time``; raises InputError for several GPUs."""
-    return _only(tables_of_csv(text, name), name)
+def _of_parquet(table: pa.Table, name: str) -> list[Trace]:
+    raw = (table.schema.metadata or {}).get(PARQUET_KEY)
+    # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
+    columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
+    frame = table.select(columns).replace_schema_metadata().to_pandas()
+    return traces_of_frame(frame, name, parse_metadata(raw, name))
 
 
-def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
-    """The table of each GPU in a CSV text, before any check of its columns but ``time``."""
-    foreign = read_foreign(text, name)
-    if foreign is not None:
-        return foreign
-    first = text.partition("\n")[0]
-    ours = first.startswith("# {")
-    cut_off: tuple[str, ...] = ()
-    if ours and not text.endswith("\n"):
-        # We end every line: this one was cut off by a kill, perhaps within a number.
-        text, cut_off = text[: text.rfind("\n") + 1], ("the file ends in the middle of a line, which is skipped",)
-    frame, notes = with_time(parse_csv(text, name), name)
-    return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=(*notes, *cut_off))]
-
-
-def _only(gpus: list[_Of], name: str) -> _Of:
+def _only(gpus: list[Trace], name: str) -> Trace:
     if len(gpus) == 1:
         return gpus[0]
-    labels: list[str] = [str(gpu.label) for gpu in gpus]
-    seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
+    seen = ", ".join([*(str(gpu.label) for gpu in gpus[:8]), *(["…"] if len(gpus) > 8 else [])])
     raise InputError(
         f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed here; detect, predict and recommend take all"
     )
@@ -255,7 +246,7 @@ def parse_metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
     return metadata
 
 
-def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def _checked(frame: pd.DataFrame, name: str, notes: tuple[str, ...]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if len(frame) == 0:
         raise InputError(f"{name!r} has no rows")
     if not frame.columns.is_unique:
@@ -267,13 +258,15 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         row = int(np.flatnonzero(~np.isfinite(time))[0])
         raise InputError(f"{name!r} has no valid time in data row {row + 1}; give every row a time in unix seconds")
     steps = np.diff(time)
-    if (steps <= 0).any():
+    repeated = np.concatenate([[False], steps == 0])
+    if 0 < repeated.sum() <= FEW * len(time):
+        notes = (*notes, f"left out: {count(int(repeated.sum()), 'row')} with the time of the row before")
+        frame = frame[~repeated].reset_index(drop=True)
+    elif repeated.any() or (steps < 0).any():
         row = int(np.flatnonzero(steps <= 0)[0]) + 1
-        what, remedy = (
-            ("repeats", "keep one row per time") if steps[row - 1] == 0 else ("goes back from", "sort the rows by time")
-        )
+        what = "repeats" if steps[row - 1] == 0 else "goes back from"
         raise InputError(
-            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if the rows are of several GPUs, write one "
-            f"file per GPU, else {remedy}"
+            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if the rows are of several GPUs, add a column "
+            "`index` with the GPU's number or write one file per GPU, else keep one row per time, the earliest first"
         )
-    return frame
+    return frame, notes

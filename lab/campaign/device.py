@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.recording.agent_process import agent_process
+from epochcast.analyzer.traces.recording.agent_process import agent_process
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from statistics import median
 import numpy as np
 from scipy.stats import t as student
 
-from epochcast.analyzer.recording.agent_client import AgentClient
-from epochcast.analyzer.recording.agent_process import agent_process
-from epochcast.analyzer.recording.record import DAEMON_URL
+from epochcast.analyzer.traces.recording.agent_client import AgentClient
+from epochcast.analyzer.traces.recording.agent_process import agent_process
+from epochcast.analyzer.traces.recording.record import DAEMON_URL
 from epochcast.common.files import write_whole
 from lab.campaign.plan import Overhead
 from lab.campaign.recording import RecordingSettings, RunError, lines_of, reason_of, trainer_command

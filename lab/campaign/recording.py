@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.record import CompletedRecording, record
+from epochcast.analyzer.traces.recording.record import CompletedRecording, record
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.common.files import write_whole
 from lab.campaign.device import TrainingDevice

@@ -10,8 +10,8 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES, read_points
-from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 from lab.convmeter_tables import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
 from lab.convmeter_tables.families import Families, read_families
 from lab.convmeter_tables.layer_features import read_layer_features

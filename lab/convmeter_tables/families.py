@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochcast.analyzer.csv_text import parse_csv, read_text
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 
 @dataclass(frozen=True)

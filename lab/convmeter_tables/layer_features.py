@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, KINDS
-from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
+from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text
 
 _SHORT = {
     "spatial": "sp",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.csv_text import numeric_column
 from epochcast.analyzer.gpu_scripts import meta_beside
+from epochcast.analyzer.traces.csv_text import numeric_column
 
 _PHASES = {
     "inference": "inference_seconds",

@@ -9,7 +9,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
-from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.traces.csv_text import numeric_column
 from lab.convmeter_tables.joins import with_family, with_metrics
 
 _IMAGE_SIZE, _BATCH = 224, 12

@@ -16,11 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epochcast.analyzer.corpus.logged_profile import ImportOptions, read_kept_run, told_without_epochs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import write_trace
 from epochcast.regressor import Catalog, load_catalog
 from lab.commands import note
+from lab.corpus.kept_run import ImportOptions, read_kept_run, saying_what_gives_epochs
 from lab.corpus.labelled_traces import TRACES
 from lab.corpus.run import Run, read_run
 from lab.corpus.table import add_run, copy_traces, make_folder
@@ -71,7 +71,7 @@ def import_run(path: Path, corpus: Path, catalog: Catalog, of_user: ImportOption
         trace = write_trace(kept.trace, Path(folder) / f"{kept.name}.parquet")
         labels = trace.with_suffix(".json")
         labels.write_text(json.dumps(kept.labels), encoding="utf-8")
-        with told_without_epochs():
+        with saying_what_gives_epochs():
             run = read_run(trace, labels, catalog, f"{TRACES}/{kept.name}.parquet")
         make_folder(corpus)
         copy_traces(trace, corpus / TRACES / trace.name)

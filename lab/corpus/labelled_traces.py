@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 from epochcast.analyzer.traces.labels import read_label_file, read_labels
 from epochcast.analyzer.traces.trace import Trace, make_trace, read_trace
 from epochcast.detector.labels import Labels

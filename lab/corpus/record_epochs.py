@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.csv_text import numeric_column
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import numeric_column
 from epochcast.dcgm_names import MIB, SHORT_NAMES
 
 #: Column -> (name in the metric catalogue, factor to its base unit).

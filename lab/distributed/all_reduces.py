@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from epochcast.analyzer.backends.distributed.communication.measured import AllReduceFit
-from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 
 @dataclass(frozen=True, eq=False)

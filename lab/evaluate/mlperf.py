@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text
 from epochcast.analyzer.traces.trace import Trace, make_trace
 from epochcast.detector.labels import Labels
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.csv_text import numeric_column
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import meta_beside
+from epochcast.analyzer.traces.csv_text import numeric_column
 
 _KERNELS = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
 _PERCENT = 100.0

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
-from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text
 from epochcast.regressor import Catalog, Gpu
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers
 from lab.occupancy.measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL

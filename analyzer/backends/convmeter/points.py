@@ -14,8 +14,8 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.growing_table import GrowingTable
-from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 KEYS = ("device", "precision", "network", "block", "family", "image_size", "batch", "devices", "nodes")
 """``device``: name of the GPU or processor. ``block``: path of a submodule, empty for a whole network. ``family``: networks of

@@ -11,8 +11,8 @@ import numpy as np
 
 from epochcast.analyzer.backends.reader.onnx_fusions import OnnxCall, calls_of
 from epochcast.analyzer.backends.reader.onnx_values import MOST_KNOWN, Value, laid_out, views
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import one_line
 
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _LIKE_THEIR_INPUT = {

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import one_line
 from epochcast.extras import how_to_install
 
 _LARGEST_KEPT = 1024

@@ -56,11 +56,22 @@ class Rented:
 
 
 def rented_now(
-    gpu: str, gpus: int, instances: Sequence[Instance], machines: int, market: Market, usd_per_hour: float | None
+    gpu: str,
+    gpus: int,
+    instances: Sequence[Instance],
+    machines: int,
+    market: Market,
+    clouds: Sequence[str],
+    usd_per_hour: float | None,
 ) -> Rented:
-    """What a job is rented on of which nobody says more than ``usd_per_hour``, that of all of its GPUs."""
+    """What a job is rented on of which nobody says more than ``usd_per_hour``, that of all of its GPUs.
+
+    In one of ``clouds`` where it would fill an instance there, else anywhere.
+    """
     if usd_per_hour is None:
-        return rented(gpu, gpus, instances, machines=machines, market=market)
+        filled = [each for each in instances if each.cloud in clouds and each.gpu == gpu and gpus % each.count == 0]
+        there = rented(gpu, gpus, filled, machines=machines, market=market) if filled else None
+        return there if there and there.instance else rented(gpu, gpus, instances, machines=machines, market=market)
     name, day = "the present instance", price_age.today()
     given = Instance("", name, gpu, gpus, "any", usd_per_hour, "given", day, spot_usd_per_hour=usd_per_hour)
     return Rented(given, market, assumed=False)

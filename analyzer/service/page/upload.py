@@ -17,6 +17,7 @@ from epochcast.analyzer.service.page.job_page import RATIO_ONLY
 from epochcast.analyzer.service.page.plots import interval_plot
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import source_of_upload
+from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.regressor.profile_json import read_profile
 
 _MOST_GPUS = 4096
@@ -30,17 +31,19 @@ class Sent:
     name: str = ""
     gpu: str = ""
     count: str = "1"
+    epoch_time: str = ""
 
 
 async def read_form(request: Request) -> Sent:
     """Return what the form sent; HTTPException (400) where it is none."""
     async with request.form(max_files=1, max_fields=8) as form:
-        file, gpu, count = (form.get(name) for name in ("file", "gpu", "count"))
+        file, gpu, count, epoch_time = (form.get(name) for name in ("file", "gpu", "count", "epoch_time"))
         return Sent(
             await file.read() if isinstance(file, UploadFile) else b"",
             (file.filename or "")[:200] if isinstance(file, UploadFile) else "",
             gpu[:200] if isinstance(gpu, str) else "",
             count[:200] if isinstance(count, str) else "1",
+            epoch_time[:40] if isinstance(epoch_time, str) else "",
         )
 
 
@@ -51,6 +54,7 @@ def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str,
         "gpu_names": sorted(parts.catalog),
         "gpu": sent.gpu,
         "count": sent.count,
+        "epoch_time": sent.epoch_time,
         "most_bytes": f"{parts.settings.limits.body_bytes / 2**20:.3g} MiB",
         "address": address,
         "error": None,
@@ -81,6 +85,13 @@ def _count(text: str) -> int:
     raise InputError(f"the number of GPUs is {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
 
 
+def _seconds(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise InputError(f"the time of an epoch is {text!r}; give seconds, or nothing") from None
+
+
 async def source_of_form(parts: Parts, sent: Sent) -> Source:
     """Return the source; any trace is read in a worker process: a name says nothing of a file.
 
@@ -94,8 +105,9 @@ async def source_of_form(parts: Parts, sent: Sent) -> Source:
     if sent.data.lstrip()[:1] == b"{":
         return _source_of_profile(parts, sent.data, gpu)
     kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
+    known = known_epochs(_seconds(sent.epoch_time))
     source: Source = await parts.workers.answer(
-        source_of_upload, sent.data, kind, gpu, parts.settings.gpus, parts.settings.pipeline
+        source_of_upload, sent.data, kind, gpu, parts.settings.gpus, parts.settings.pipeline, known
     )
     return source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -23,6 +24,8 @@ from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
 from epochcast.analyzer.traces.detection_json import TraceDetection
+from epochcast.analyzer.traces.known_epochs import known_epochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -90,6 +93,21 @@ def _stated(
 Stated = Annotated[JobDescription, Depends(_stated)]
 
 
+def _known(
+    epoch_time: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description="Seconds of an epoch, if known.")] = None,
+    epoch_start: Annotated[
+        list[float] | None,
+        Query(min_length=3, max_length=1000, description="When each epoch starts [unix s], repeatable, if known."),
+    ] = None,
+) -> KnownEpochs | None:
+    if epoch_start is not None:
+        return KnownEpochs.of_spans("its stated starts", list(pairwise(sorted(epoch_start))))
+    return known_epochs(epoch_time)
+
+
+Known = Annotated[KnownEpochs | None, Depends(_known)]
+
+
 @profiles.post(
     "/predictions",
     operation_id="predict",
@@ -142,9 +160,9 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def detections(served: Served, upload: Uploaded) -> Response:
+async def detections(served: Served, upload: Uploaded, known: Known) -> Response:
     """Find the epochs, as `epochcast detect` does."""
-    found = await served.workers.answer(detection_of_upload, upload.data, upload.kind)
+    found = await served.workers.answer(detection_of_upload, upload.data, upload.kind, known)
     return answer_json(json.dumps(found).encode())
 
 
@@ -160,6 +178,7 @@ async def predictions(
     served: Served,
     upload: Uploaded,
     stated: Stated,
+    known: Known,
     gpu: OfGpu = None,
     pipeline: ByPipeline = None,
     target: Targets = None,
@@ -168,7 +187,7 @@ async def predictions(
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(targets=target, work=work)
-    source = await _source(served, upload, gpu, stated, pipeline)
+    source = await _source(served, upload, gpu, stated, pipeline, known)
     return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
 
 
@@ -185,6 +204,7 @@ async def recommendations(
     upload: Uploaded,
     wanted: Wanted,
     stated: Stated,
+    known: Known,
     gpu: OfGpu = None,
     pipeline: ByPipeline = None,
     epochs: WholeEpochs = None,
@@ -193,13 +213,20 @@ async def recommendations(
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(work=work, renting=renting)
-    source = await _source(served, upload, gpu, stated, pipeline)
+    source = await _source(served, upload, gpu, stated, pipeline, known)
     return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
 
 
-async def _source(served: Parts, upload: Upload, gpu: str | None, stated: JobDescription, pipeline: Pipeline | None) -> Source:
+async def _source(
+    served: Parts,
+    upload: Upload,
+    gpu: str | None,
+    stated: JobDescription,
+    pipeline: Pipeline | None,
+    known: KnownEpochs | None,
+) -> Source:
     own = served.settings
     source: Source = await served.workers.answer(
-        source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline
+        source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline, known
     )
     return add_description(source, stated)

@@ -37,9 +37,9 @@ SURER = 0.1
 CONTRADICTS = 0.45
 
 #: Cycles are steady if this share of them is close to their median: where equal work takes two times, those before and after
-#: the change; others are looked for on the other clock, too. There one of about their length (logarithm; no part or multiple)
-#: with so many times their evidence is the same cycle. By choice: simulated jobs that others slow have 2.3 and more, a real one
-#: that is alone 1.1.
+#: the change; others are looked for on the other clock, too. There one of about their length (logarithm; no part or multiple),
+#: or a steady one, with so many times their evidence is the cycle; one that is both needs no more than they have. By choice:
+#: simulated jobs that others slow have 1.5 and more, no real one moved.
 STEADY, UNEVEN, CLEARER = 0.6, float(np.log(1.5)), 2.0
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
@@ -83,7 +83,8 @@ def detect(
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     none = Detection("none", None, None, (), 0.0, "track", clock.name)
-    search = _searched(signals, clock, thorough, shortest_epoch_s)
+    searches = _searched(signals, clock, thorough, shortest_epoch_s)
+    search = searches[0] if searches else None
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
@@ -91,7 +92,7 @@ def detect(
     cycles = [_named(signals, job, shortest_epoch_s, search) for job in jobs]
     if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
-        its = search.of_period(epoch.period_s)
+        its = next((own for each in searches if (own := each.of_period(epoch.period_s, search.confidence))), None)
         if its is not None:
             search, jobs = its, [its.job(its.cycle, signals)]
             cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is epoch else cycle for cycle in cycles[0])]
@@ -168,17 +169,22 @@ class _Search:
             return "undersampled"
         return "rival_cycles" if confidence(self.cycle.evidence, 0.0) >= abstain_below else "no_cycle"
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether most cycles are as long as usual."""
+        return not self.parts and _is_steady(np.diff(self.cycle.boundaries))
+
     def settles(self, shortest_epoch_s: float) -> bool:
         """Whether the other clock need not be asked: the cycle is sure and steady, and longer than steps."""
         period = self.cycle.period * self.seconds_of(clocks.wall(self.clock.time))
-        steady = not self.parts and _is_steady(np.diff(self.cycle.boundaries))
-        return self.confidence >= ANSWERS and steady and period >= shortest_epoch_s
+        return self.confidence >= ANSWERS and self.is_steady and period >= shortest_epoch_s
 
     def yields(self, other: "_Search") -> bool:
         """Whether the answer is the other clock's: epochs of these steps, the same cycle far clearer, or a surer one."""
         ratio = other.cycle.period / (self.cycle.period * self.seconds_of(other.clock))
         evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
-        clearer = abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > CLEARER * evidence
+        near, steadier = abs(np.log(ratio)) < UNEVEN, not self.is_steady and other.is_steady
+        clearer = (near or steadier) and other.cycle.evidence > evidence * (1 if near and steadier else CLEARER)
         surer = other.confidence > self.confidence + SURER and (self.confidence < CONTRADICTS or same(ratio, 1.0))
         return surer or (other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]))
 
@@ -209,8 +215,8 @@ class _Search:
         others = (build(signals, self.clock, each) for each in busy_stretches(signals) if each != self.stretch)
         return [epoch for grid in others if grid for epoch in _again(signals, self.clock, grid, self.cycle.period)]
 
-    def of_period(self, period_s: float) -> "_Search | None":
-        """This search with a cycle of another period [wall s]; None where it cannot be followed."""
+    def of_period(self, period_s: float, confidence: float) -> "_Search | None":
+        """This search with a cycle of another period [wall s], as sure as told; None where it cannot be followed."""
         period = period_s / self.seconds_of(clocks.wall(self.clock.time))
         more = again(self.grid, period)
         if more is None:
@@ -219,7 +225,8 @@ class _Search:
         usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
         if not same(usual, period):
             return None
-        return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
+        cycle = replace(self.cycle, period=usual, boundaries=boundaries, match=match, confidence=confidence)
+        return replace(self, cycle=cycle, parts=())
 
     def seconds_of(self, clock: Clock) -> float:
         """Seconds of a clock per second of the searched clock, on average over the grid; 1 if they are the same."""
@@ -293,15 +300,15 @@ def _is_steady(lengths: NDArray[np.float64]) -> bool:
     return bool(np.mean(np.abs(lengths / np.median(lengths) - 1) <= CLOSE) >= STEADY)
 
 
-def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: float) -> _Search | None:
-    """The cycle on the clock; where that is not sure, uneven, or steps, the one on the other clock if that explains more.
+def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: float) -> list[_Search]:
+    """The cycle on the clock; where that is not sure, uneven, or steps, also the one on the other clock, the better one first.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
-    best: _Search | None = None
+    best: list[_Search] = []
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if thorough else (clock,):
-        if best is not None and best.settles(shortest_epoch_s):
+        if best and best[0].settles(shortest_epoch_s):
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
@@ -309,8 +316,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: 
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
-        if best is None or best.yields(search):
-            best = search
+        best.insert(0 if not best or best[0].yields(search) else 1, search)
     return best
 
 

@@ -47,21 +47,6 @@ FEWEST, PLACES = 3, 64
 
 
 @dataclass(frozen=True)
-class PeriodFit:
-    """How well a candidate period fits the trace.
-
-    Attributes:
-        period: bins, see `typical`.
-        quality: 0..1.
-        intervals: how many there are.
-    """
-
-    period: float
-    quality: float
-    intervals: int
-
-
-@dataclass(frozen=True)
 class Track:
     """One candidate period, followed.
 
@@ -73,7 +58,9 @@ class Track:
         weights: (c,) of the channels, sum 1.
         template: (c, w) median surroundings of a boundary.
         before: bins of the template before the boundary.
-        fit: how well it all fits.
+        period: bins, see `typical`.
+        quality: 0..1, how well it all fits.
+        intervals: how many there are.
     """
 
     size: int
@@ -83,12 +70,14 @@ class Track:
     weights: NDArray[np.float64]
     template: NDArray[np.float64]
     before: int
-    fit: PeriodFit
+    period: float
+    quality: float
+    intervals: int
 
     @property
     def samples(self) -> float:
         """The period in samples of the grid."""
-        return self.fit.period * self.size
+        return self.period * self.size
 
     @property
     def match(self) -> NDArray[np.float64]:
@@ -126,7 +115,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
         for first in seeds(matching, width, most)
         if (track := _from_seed(matching, first, length, size, kept, weights)) is not None
     ]
-    return max(tracks, key=lambda track: track.fit.quality, default=None)
+    return max(tracks, key=lambda track: track.quality, default=None)
 
 
 def _from_seed(
@@ -163,7 +152,7 @@ def _from_seed(
     everywhere = np.zeros(channels.shape[1])
     everywhere[before : before + similarity.size] = similarity
     fit = _fit(matching, boundaries, similarity, template.shape[1], before, length)
-    return Track(size, boundaries, everywhere, kept, weights, template, before, fit)
+    return Track(size, boundaries, everywhere, kept, weights, template, before, *fit)
 
 
 def _weights(channels: NDArray[np.float64], length: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -243,8 +232,8 @@ def _fit(
     width: int,
     before: int,
     length: float,
-) -> PeriodFit:
-    """How well the boundaries fit each other and the trace; `width`, `before` and `length` (of a period) in bins."""
+) -> tuple[float, float, int]:
+    """Period, quality and intervals of a `Track`; `width`, `before` and `length` (of a period) in bins."""
     channels, n = matching.channels, matching.channels.shape[1]
     around = windows(channels, boundaries - before, width)
     around = around - around.mean(axis=2, keepdims=True)
@@ -271,7 +260,7 @@ def _fit(
     # The formula and its constants: research notes.
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
-    return PeriodFit(period=typical(settled), quality=float(min(1.0, quality)), intervals=int(intervals.size))
+    return typical(settled), float(min(1.0, quality)), int(intervals.size)
 
 
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
@@ -299,16 +288,10 @@ def change(intervals: NDArray[np.float64]) -> tuple[int, float]:
     logs = np.log(intervals)
     best, place = np.inf, 0
     for k in np.unique(np.linspace(FEWEST, logs.size - FEWEST, PLACES).astype(int)).tolist() if logs.size >= 2 * FEWEST else ():
-        cost = _deviation(logs[:k]) + _deviation(logs[k:])
+        cost = sum(float(np.abs(side - np.median(side)).sum()) for side in (logs[:k], logs[k:]))
         if cost < best:
             best, place = cost, k
     return (place, float(np.median(logs[place:]) - np.median(logs[:place]))) if place else (0, 0.0)
-
-
-def _deviation(values: NDArray[np.float64]) -> float:
-    """The sum of the absolute deviations from the median: what the upper half has more than the lower one."""
-    ordered, half = np.sort(values), values.size // 2
-    return float(ordered[values.size - half :].sum() - ordered[:half].sum())
 
 
 def refined(values: NDArray[np.float64], track: Track, lag: float) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from epochcast.detector.methods.track.fold import (
 )
 from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
 from epochcast.detector.methods.track.grid import Grid
-from epochcast.detector.methods.track.periods import SAME, is_new, same
+from epochcast.detector.methods.track.periods import SAME, same
 
 Array = NDArray[np.float64]
 
@@ -57,6 +57,9 @@ FRACTION, OUTER = 0.35, 10.0
 
 #: Periods whose ratio is this close to a whole number belong together. By choice.
 RELATED = 0.04
+
+#: A cycle that fits so many times into another one is its steps, and no rival. ../shared/research/period_fold.md.
+STEPS = 8
 
 #: Harmonics of a short cycle that may beat with the readings, and how near to one beat the period is. By choice.
 HARMONICS, BEAT = 6, 0.05
@@ -112,9 +115,13 @@ def find(grid: Grid) -> TrackedCycle | None:
     hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses)
+    best = _chosen(hypotheses, folding)
     cycles = folding.samples / best.period
-    rival = max((each.evidence for each in hypotheses if not _is_related(best.period, each.period, cycles)), default=0.0)
+    steps = [each for each in hypotheses if each.period < best.period / STEPS]
+    rival = 0.0
+    for each in hypotheses:  # some of these steps are none
+        many = any(step.evidence > each.evidence and _is_multiple(each.period / step.period) for step in steps)
+        rival = rival if many or _is_related(best.period, each.period, cycles) else max(rival, each.evidence)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -165,7 +172,7 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
         period: seconds of the clock.
     """
     track = _followed(grid.values, period / grid.step, grid.over, most=None)
-    if track is None or track.fit.quality < AGAIN or not same(track.samples * grid.step, period):
+    if track is None or track.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
@@ -178,7 +185,7 @@ def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
     found = []
     for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
         track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
-        if track is None or track.fit.quality < CLEAR or _evidence(track, grid) <= 0:
+        if track is None or track.quality < CLEAR or _evidence(track, grid) <= 0:
             continue
         marks = refined(grid.values, track, grid.lag)
         edges = outer.boundaries - track.samples / 2
@@ -202,7 +209,7 @@ def _folds(folding: Folding) -> list[_Hypothesis]:
         if not FEWEST_FOLDED <= seed <= folding.samples / FEWEST_CYCLES:
             continue
         period, window = folding.refined(seed)
-        if folding.evidence(period, window) > 0 and is_new(period, periods, SAME / 3):
+        if folding.evidence(period, window) > 0 and all(abs(np.log(period / each)) > SAME / 3 for each in periods):
             periods.append(period)
             folds.append(_Hypothesis(period, max(0.0, folding.own(period, window))))
     folds = sorted((each for each in folds if each.folded > 0), key=lambda each: -each.folded)
@@ -232,7 +239,7 @@ def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], gr
             merged.append(_Hypothesis(period, max(0.0, even), evidence, track))
         else:  # the evidence is the best track's, the boundaries are of the one that fits best
             known = merged[place].track
-            best = track if known is None or track.fit.quality > known.fit.quality else known
+            best = track if known is None or track.quality > known.quality else known
             merged[place] = replace(merged[place], tracked=max(evidence, merged[place].tracked), track=best)
     return merged
 
@@ -241,7 +248,7 @@ def _evidence(track: Track, grid: Grid) -> float:
     """What the cycles of a track predict of each other [nats], less what it costs to place their boundaries; 0 for one cycle.
 
     Intervals are known to half a sixteenth of a period or half a bin: each costs what its scatter is more than that. Boundaries
-    that match badly, fill a part of the trace, or are few count less (`PeriodFit.quality`).
+    that match badly, fill a part of the trace, or are few count less (`Track.quality`).
     """
     boundaries = (track.boundaries * track.size).astype(np.float64)
     if boundaries.size < 3:
@@ -249,8 +256,8 @@ def _evidence(track: Track, grid: Grid) -> float:
     folding, period = stretched(grid.values, boundaries, int(track.samples / grid.over))
     lengths = np.diff(boundaries)
     scatter = max(float(lengths.std() / lengths.mean()), max(grid.over, track.size) / track.samples / 2)
-    cost = track.fit.intervals / 2 * max(0.0, float(np.log(2 * MOST_SAMPLES * scatter)))
-    return max(0.0, folding.own(period) - cost) * track.fit.quality**2
+    cost = track.intervals / 2 * max(0.0, float(np.log(2 * MOST_SAMPLES * scatter)))
+    return max(0.0, folding.own(period) - cost) * track.quality**2
 
 
 def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypothesis]:
@@ -263,10 +270,10 @@ def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypoth
     ]
 
 
-def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
+def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
     chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
+    own = _without_multiples((each for each in hypotheses if each is chosen or each.evidence >= OUTER), folding)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
@@ -280,18 +287,34 @@ def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
 
 def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest part of a cycle, or of many in it, that has about its evidence; itself without any."""
-    ratios = [(each, of.period / each.period) for each in hypotheses if each.evidence >= FRACTION * of.evidence]
-    parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
-    return min((*parts, of), key=lambda each: each.period)
+    many = [each for each in hypotheses if each.period < of.period / MULTIPLES[-1] and each.evidence >= FRACTION * of.evidence]
+    return min((*many, *(each for each in hypotheses if _is_part(each, of)), of), key=lambda each: each.period)
 
 
-def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with about their evidence."""
+def _without_multiples(hypotheses: Iterable[_Hypothesis], folding: Folding) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with about their evidence.
+
+    Nearly any number is close to a whole one where it is large: there the shorter cycle must keep its phase in the longer one.
+    """
+
+    def repeats(longer: _Hypothesis, many: int) -> bool:
+        kept = folding.evidence(longer.period / many, many * WINDOW)
+        return many * RELATED < 1 / 4 or kept > FRACTION * longer.folded
+
     own: list[_Hypothesis] = []
     for each in sorted(hypotheses, key=lambda each: each.period):
-        if not any(one.evidence > FRACTION * each.evidence and _is_multiple(each.period / one.period) for one in own):
+        if not any(repeats(each, round(each.period / one.period)) for one in own if _is_part(one, each)):
             own.append(each)
     return own
+
+
+def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
+    """Whether a cycle is a fraction of another one and has about its evidence, also as a track where that shows the other best.
+
+    Where epochs are moved by half of one after some of them, the mean of all repeats after a half, and no cycle does.
+    """
+    followed = part.period < FEWEST_READINGS or of.tracked < of.folded or part.tracked >= FRACTION * of.tracked
+    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence and followed
 
 
 def _is_beat(period: float, step: float) -> bool:
@@ -316,7 +339,7 @@ def _is_related(period: float, other: float, cycles: float) -> bool:
     """
     near = float(np.clip(0.8 / min(cycles, WINDOW), 0.03, 0.15))
     ratio = other / period
-    if abs(np.log(ratio)) < near or ratio < 1 / 8:
+    if abs(np.log(ratio)) < near or ratio < 1 / STEPS:
         return True
     most = 6 if period <= MOST_SAMPLES else 4  # strict cycles of few readings share more beats with them
     simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= most)
@@ -328,10 +351,10 @@ def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH
     piece = values if most is None else _middle(values, period)
     track = follow(piece, period)
     width = round(period / SMOOTHED)
-    if width <= over or (track is not None and track.fit.quality >= CLEAR):
+    if width <= over or (track is not None and track.quality >= CLEAR):
         return track
     smooth = follow(running_mean(piece, width), period)
-    return track if smooth is None or (track is not None and smooth.fit.quality <= track.fit.quality) else smooth
+    return track if smooth is None or (track is not None and smooth.quality <= track.quality) else smooth
 
 
 def _middle(values: Array, period: float) -> Array:

@@ -1,11 +1,9 @@
 """What searches for periods share: bins, the autocorrelation, the slow level, and which periods are the same."""
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.filters import quick_length, running_median
+from epochcast.detector.filters import running_median
 
 #: Blocks in the slow level. By choice.
 LEVEL_BLOCKS = 5
@@ -30,7 +28,7 @@ def autocorrelation(channels: NDArray[np.float64], lags: int) -> NDArray[np.floa
     """Unbiased autocorrelation per channel, (c, n) -> (c, lags), lags 0 to lags - 1 < n; 0 for a channel that is constant."""
     n = channels.shape[1]
     centred = channels - channels.mean(axis=1, keepdims=True)
-    size = quick_length(n + lags)
+    size = 1 << (n + lags - 1).bit_length()
     spectrum = np.fft.rfft(centred, size, axis=1)
     raw = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size, axis=1)[:, :lags]
     power = raw[:, :1] / n
@@ -57,11 +55,6 @@ def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
 def same(period: float, other: float) -> bool:
     """Whether two periods are the same candidate: within 6 %."""
     return abs(float(np.log(period / other))) <= SAME
-
-
-def is_new(period: float, others: Iterable[float], near: float = SAME) -> bool:
-    """Whether a period is none of the others, to a logarithm of `near`."""
-    return not any(abs(float(np.log(period / other))) <= near for other in others)
 
 
 def vertex(curve: NDArray[np.float64], peak: int) -> float:

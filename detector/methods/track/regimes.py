@@ -51,6 +51,7 @@ def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
         and (
             before.evidence + after.evidence > cycle.evidence or min(before.period, after.period) > MULTIPLES[-1] * cycle.period
         )
+        and min(before.period, after.period) * MULTIPLES[-1] > cycle.period  # else they are its steps
         and DIFFERENT < abs(np.log(before.period / after.period)) < APART
         and before.boundaries[-1] - after.boundaries[0] <= OVERLAP * min(before.period, after.period) / grid.step
     ]

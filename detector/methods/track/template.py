@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.filters import circular_runs, quick_length
+from epochcast.detector.filters import circular_runs
 
 #: Windows tried as the first template, from ../shared/research/detector.md, 4.
 SEEDS = 24
@@ -19,7 +19,7 @@ class Matching:
     def __init__(self, channels: NDArray[np.float64]) -> None:
         self.channels = channels
         rows, n = channels.shape
-        self._size = quick_length(n)  # what wraps around is beyond the last whole window
+        self._size = 1 << (n - 1).bit_length()  # what wraps around is beyond the last whole window
         self._spectrum = np.fft.rfft(channels, self._size, axis=1)
         self._totals = np.zeros((2 * rows, n + 1))
         np.cumsum(np.concatenate([channels, channels**2]), axis=1, out=self._totals[:, 1:])

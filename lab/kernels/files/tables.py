@@ -8,7 +8,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability
-from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.traces.csv_text import numeric_column
 from lab.kernels.files.kernel_file import KernelFile
 from lab.kernels.kernel_table import kernel_table
 from lab.kernels.occupancy_bench import devices, kernels

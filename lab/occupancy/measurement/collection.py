@@ -21,7 +21,7 @@ from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks.known_networks import complete
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.recording.record import record
+from epochcast.analyzer.traces.recording.record import record
 from epochcast.analyzer.traces.trace import read_trace
 from lab.campaign.device import TrainingDevice
 from lab.occupancy.measurement import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL

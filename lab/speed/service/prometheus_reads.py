@@ -18,8 +18,8 @@ from typing import TextIO
 import numpy as np
 
 from epochcast.analyzer.telemetry import prometheus
-from epochcast.analyzer.telemetry.series_names import WRITTEN
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
+from epochcast.analyzer.traces.columns import WRITTEN
 from lab.speed.processes import prometheus as running_prometheus
 
 POLL_S = 5.0

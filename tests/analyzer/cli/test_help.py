@@ -47,7 +47,7 @@ def test_a_group_without_a_command_prints_its_help_and_knows_what_a_mistyped_one
     ("arguments", "says"),
     [
         (["recomend", "run.parquet"], "unknown command 'recomend'; did you mean 'recommend'?"),
-        (["fit", "xyz"], "unknown command 'xyz'; see epochcast fit --help"),
+        (["fit", "xyz"], "unknown command 'xyz'; choose from convmeter, regressor (epochcast fit --help)"),
     ],
 )
 def test_what_is_no_command(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

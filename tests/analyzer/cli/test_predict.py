@@ -111,7 +111,7 @@ def test_gpus_that_cannot_be_of_one_job_are_doubted(
     assert any("is it one job?" in note for note in answer("predict", profile, longer)["notes"])
     assert any("different GPUs in one job (T4, V100" in note for note in answer("predict", profile, other)["notes"])
     assert answer("predict", profile, neither, "--target", "A10G")["notes"] == [
-        f"{neither}: no epochs found, so not counted",
+        f"{neither} not counted: no epochs found",
         OF_TENSOR_CORES,
         OF_TYPE,
         OF_BATCH,

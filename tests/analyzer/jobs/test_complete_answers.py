@@ -101,7 +101,7 @@ def test_an_idle_job_is_refused(
 
 def test_an_idle_gpu_among_others_does_not_count(advisor: Advisor) -> None:
     both = predicted(advisor, job(), job(busy=0.001))
-    assert "profile 2: is idle, so not counted" in both.notes
+    assert "profile 2 not counted: idle" in both.notes
     alone = predicted(advisor, job()).predictions[0]
     assert both.predictions[0].ratio == alone.ratio and both.predictions[0].gpus == alone.gpus == 1
     priced = [recommended(advisor, *profiles) for profiles in ((job(), job(busy=0.001)), (job(),))]

@@ -52,11 +52,15 @@ def test_moves_for_certain_where_the_chance_is_95_percent() -> None:
     answer = first_line(row("A10G", 0.5, 1.0))
     assert (answer.action, answer.certain, answer.why) == ("move", True, "")
     assert answer.text.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Move to aws with-A10G (A10G): certain to cost less, $5.00 ($4.17 to $6.00) instead of $10.00, in 5 h instead of 10 h, "
+        "Move to aws with-A10G (A10G): certain to cost less, $5.00 ($4.17 to $6.00) instead of $10.00, in 5 h (4.17 to 6.00 h) "
+        "instead of 10 h, "
         "for the 10 epochs in this log"
     )
     faster = first_line(row("A10G", 0.5, 2.0), objective="time")
-    assert faster.certain and "certain to take less, 5\N{NO-BREAK SPACE}h instead of 10" in faster.text
+    assert (
+        faster.certain
+        and "certain to take less, 5\N{NO-BREAK SPACE}h (4.17 to 6.00\N{NO-BREAK SPACE}h) instead of 10" in faster.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_probably_where_one_condition_of_certainty_is_missing(best: Placement, s
     answer = first_line(best)
     assert (answer.action, answer.certain, answer.best) == ("move", False, best)
     assert answer.text.startswith("Probably move to aws with-A10G (A10G)") and says in answer.text
-    assert "to find out first, run 5 there" in answer.why
+    assert "to find out first, run 5 epochs there" in answer.why
 
 
 def test_an_old_price_of_what_it_runs_on_is_said() -> None:
@@ -130,13 +134,28 @@ def test_a_move_saves_more_than_switching_and_finding_out() -> None:
     assert first_line(row("A10G", 0.8, 1.0, width=1.4), trial_usd=2.0).action == "stay"
 
 
-def test_as_cheap_and_much_faster_is_said_where_it_stays() -> None:
+def test_as_cheap_and_much_faster_is_a_move_where_hours_are_saved() -> None:
     answer = first_line(row("H100", 0.2, 5.0))
+    assert answer.action == "move" and not answer.certain and "equal in cost, $10.00" in answer.text
+    short = [replace(one, seconds=one.seconds and one.seconds.times(0.05)) for one in (NOW, row("H100", 0.2, 5.0))]
+    terms = Terms("cost", JobLimits(), "it", 0.05 * HERE_S, trial=lambda one: Trial(5, 60.0, 0.01))
+    answer = judge(short, short[0], terms)
     assert answer.action == "stay" and answer.why == "as cheap, in 0.2 times the time: aws with-H100 (H100)"
 
 
+def test_what_costs_more_is_never_as_cheap() -> None:
+    dear = row("H100", 0.2, 20.0)
+    assert judge([dear], NOW, Terms("cost", JobLimits(), "it", HERE_S)).why == ""
+
+
+def test_from_how_many_epochs_on_a_move_pays_is_said() -> None:
+    answer = first_line(row("A10G", 0.945, 1.0), epochs=100)
+    assert answer.text.endswith("takes $0.60; worth it from about 110 epochs on")
+
+
 def test_what_is_assumed_is_said_in_the_first_line() -> None:
-    assert "; assumed: it runs on aws with-T4 (T4) now" in first_line(row("A10G", 0.5, 1.0), assumed=True).text
+    answer = first_line(row("A10G", 0.5, 1.0), assumed=True)
+    assert "; assumed: it runs on aws with-T4 (T4) now" in answer.text and not answer.certain
     assert first_line(assumed=True).text.startswith("Stay where it runs (assumed: aws with-T4 (T4))")
 
 
@@ -155,15 +174,18 @@ def test_what_misses_a_limit_moves_to_what_keeps_it_with_some_certainty() -> Non
     terms = Terms("cost", JobLimits(deadline_s=0.6 * HERE_S), "it", HERE_S)
     answer = judge([half, likely], NOW, terms)
     assert answer.best is likely
-    assert answer.text == "Move to aws with-L40S (L40S): aws with-T4 (T4) would miss the deadline"
+    assert (
+        answer.text
+        == "Move to aws with-L40S (L40S): aws with-T4 (T4) would miss the deadline; $24.00 in 3\N{NO-BREAK SPACE}h there"
+    )
     alone = judge([half], NOW, terms)
-    assert alone.text.startswith("Probably move to aws with-A10G (A10G): aws with-T4 (T4) would miss the deadline, and there")
-    assert "the chance of finishing in time is 55 %" in alone.text
+    assert alone.text.startswith("Probably move to aws with-A10G (A10G): aws with-T4 (T4) would miss the deadline, and the")
+    assert "the chance of finishing in time on the other is 55 %; $20.00" in alone.text
 
 
 def test_a_job_that_does_not_fit_where_it_runs_does_not_stay() -> None:
     answer = first_line(row("A100", 0.9, 3.0), now=replace(NOW, fits=False))
-    assert answer.text.endswith("aws with-T4 (T4) has too little memory")
+    assert "aws with-T4 (T4) has too little memory; $" in answer.text
 
 
 def test_ratios_alone_are_of_equal_work() -> None:

@@ -161,6 +161,14 @@ def test_a_trace_that_is_sent_may_say_what_its_job_is_and_where_it_may_run(clien
     found = sent("detections").json()
     assert (found["verdict"], len(found["epochs"])) == ("epochs", 8)
     assert found == detection_of_upload(body, "parquet")
+    assert (sent("detections", epoch_time="6.5").json()["period_s"], sent("detections", epoch_time="0").status_code) == (
+        6.5,
+        422,
+    )
+    starts = [found["first_sample"] + 6 * epoch for epoch in range(5)]
+    known = sent("predictions", epoch_start=starts).json()  # type: ignore[arg-type]
+    assert (known["gpus"][0]["detection"]["method"], known["gpus"][0]["profile"]["epoch_s"]) == ("known", 6)
+    assert any("are known from its stated starts; telemetry" in note for note in known["notes"])
     ranked = sent("recommendations", cloud="aws").json()
     assert {row["instance"]["cloud"] for row in ranked["recommendation"]["placements"]} == {"aws"}
 

@@ -13,9 +13,9 @@ import pytest
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
-from epochcast.analyzer.telemetry.prometheus_api import Series, table
-from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
+from epochcast.analyzer.traces.columns import DCGM_EXPORTER
+from epochcast.analyzer.traces.series import Series, table
 from epochcast.regressor import load_catalog
 from lab.simulator import SimulatedTrace, simulate
 

@@ -11,9 +11,10 @@ import pytest
 from epochcast.analyzer.telemetry import Rows, TelemetryError, endpoint, prometheus
 from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
-from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, Series, TooManySamplesError, table
-from epochcast.analyzer.telemetry.series_names import SCRAPED
+from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
+from epochcast.analyzer.traces.columns import SCRAPED
+from epochcast.analyzer.traces.series import Series, table
 
 from .conftest import Line
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
-from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.regressor import Catalog, Gpu
 
 GPU = "A100 SXM4 40GB"

@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 # By choice where nothing else is said, set by hand, here and beside; lab/speed/detector/cycles.py measures what they name.
 
-#: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
-#: there, by this part of a bin or of a step, and so many samples.
+#: What happens at the end of an epoch takes so much longer than at the evaluations within it, and a bin; or the device rests
+#: for longer there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
 #: So many bins next to what happens at a boundary belong to it, or a step.
@@ -197,7 +197,8 @@ def _two(inner: Sequence[CycleEvent], last: CycleEvent, known: bool, least: floa
     if works and last.other:
         other = float(np.median([event.other for event in inner]))
         waits = float(np.median([event.waits for event in inner]))
-        if last.other > LONGER * other + PART or (known and last.waits > waits + least):
+        # Each is known to half a bin. What ends an epoch rests, too: only where the inner ones do not is a rest the last one's.
+        if last.other > LONGER * other + 1 or (known and last.waits > waits + least > 2 * waits):
             return "evaluation", "epoch"
         if not known and last.waits > waits + least:
             return "unknown", "unknown"  # a save, or the end of an epoch

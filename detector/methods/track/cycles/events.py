@@ -67,7 +67,7 @@ class CycleEvent:
     @property
     def waits(self) -> float:
         """Bins of rest in which nothing is saved."""
-        return self.rests - self.saves
+        return max(0.0, self.rests - self.saves)
 
 
 def events_of(mean: MeanCycle) -> list[CycleEvent]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
 ABOUT = Trace(pd.DataFrame({"time": []}), gpu="Tesla T4", uuid="GPU-a", source="nvml")
@@ -135,7 +135,7 @@ def test_wherever_a_kill_cut_a_file_off_its_whole_lines_are_read(tmp_path: Path)
         if expected:
             read = read_trace(path)
             assert read.time.tolist() == expected
-            assert read.notes == (() if length in rows else ("the file ends in the middle of a line, which is skipped",))
+            assert read.notes == (() if length in rows else ("left out: the last line, which is cut off",))
         else:
             with pytest.raises(InputError, match="has no rows"):
                 read_trace(path)

@@ -18,53 +18,23 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.logged_run import STEPS, LoggedRun, Rows, last_part
-from epochcast.analyzer.adapters.wandb_log import SUFFIX, read_records
 from epochcast.analyzer.errors import InputError
-from epochcast.dcgm_names import MIB
-
-#: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power
-#: usage, on Ampere and newer the mean over a second.
-METRICS = {
-    "gpu": ("gpu_utilization", 0.01),
-    "memory": ("memory_utilization", 0.01),
-    "memoryAllocatedBytes": ("memory_used", 1.0),
-    "memoryUsed": ("memory_used", MIB),
-    "memoryFree": ("memory_free", MIB),
-    "powerWatts": ("power_average", 1.0),
-    "enforcedPowerLimitWatts": ("power_limit", 1.0),
-    "totalEnergyConsumption": ("energy", 1e-3),
-    "temp": ("temperature", 1.0),
-    "smClock": ("sm_clock", 1e6),
-    "memoryClock": ("memory_clock", 1e6),
-    "pcieLinkWidth": ("pcie_link_width", 1.0),
-}
-
-#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 shows which. PCIe and NVLink traffic is in MiB/s or
-#: in bytes/s, which no reading shows, and keeps its own name.
-ACTIVITIES = {
-    "smActive": "sm_active",
-    "smOccupancy": "sm_occupancy",
-    "pipeTensorActive": "tensor_active",
-    "dramActive": "dram_active",
-    "pipeFp64Active": "fp64_active",
-    "pipeFp32Active": "fp32_active",
-    "pipeFp16Active": "fp16_active",
-}
-
-#: The same of the process that called wandb, which is watched without its children unless it asks for them.
-PROCESS_METRICS = {
-    "cpu": ("process_cpu_utilization", 0.01),
-    "proc.memory.rssMB": ("process_rss", MIB),
-    "proc.cpu.threads": ("process_threads", 1.0),
-}
+from epochcast.analyzer.traces.columns import WANDB, WANDB_ACTIVITIES, WANDB_PROCESS
+from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, Rows, last_part
+from epochcast.analyzer.traces.logs.wandb_log import SUFFIX, read_records
+from epochcast.analyzer.traces.table import DeviceTable
 
 #: Of the machine, as far as it may show an epoch's end: bytes since the run began. They keep their names, since not all disks
 #: are watched.
 _TRAFFIC = re.compile(r"network\.(sent|recv)|disk\.(.+\.)?(in|out)")
 
 _BATCHES = ("batch_size", "per_device_train_batch_size")  # keys of a configuration
+
+_NO_READINGS = (
+    "{!r} has no GPU or process readings; wandb takes the first after about 15 s, and none with x_disable_stats: let the run "
+    "go on for longer"
+)
+_MOST_SAMPLES = 100_000  # of a server's
 
 _IDLE = 5.0  # percent: a GPU that a screen or a monitor uses is no busier
 
@@ -91,11 +61,11 @@ def run_file(path: str | Path) -> Path | None:
     return logs[0] if logs else None
 
 
-def read(path: Path) -> LoggedRun:
+def read(path: Path, *, telemetry: bool = True) -> LoggedRun:
     """The run in a ``.wandb`` file, as far as it can be read.
 
-    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, and where the
-    wandb package is not installed.
+    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, unless it may
+    have no ``telemetry``, and where the wandb package is not installed.
     """
     records, lost = read_records(path)
     by_kind = defaultdict(list)
@@ -103,44 +73,75 @@ def read(path: Path) -> LoggedRun:
         by_kind[record.WhichOneof("record_type")].append(record)
     runs = [record.run for record in by_kind["run"]]
     notes = (f"{lost} bytes of {path.name} are damaged or cut off; their records are skipped",) if lost else ()
-    tables = _tables([record.stats for record in by_kind["stats"]], _facts(by_kind["environment"], path), notes)
-    if not tables:
-        raise InputError(
-            f"{str(path)!r} has no GPU or process readings; wandb takes the first after about 15 s, and none with "
-            "x_disable_stats: let the run go on for longer"
-        )
-    run = LoggedRun(
-        id=next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
+    stats = [
+        (_seconds(record.stats.timestamp), {item.key: _number(item.value_json) for item in record.stats.item})
+        for record in by_kind["stats"]
+    ]
+    tables = _tables(stats, _facts(by_kind["environment"], path), notes)
+    if telemetry and not tables:
+        raise InputError(_NO_READINGS.format(str(path)))
+    rows = [
+        {item.key or "/".join(item.nested_key): _number(item.value_json) for item in record.history.item}
+        for record in by_kind["history"]
+    ]
+    return _run(
+        next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
+        tables,
+        rows,
         project=next((run.project for run in runs if run.project), None),
         config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
-        history=_history([record.history for record in by_kind["history"]]),
         output=_printed(
             [*(record.output_raw for record in by_kind["output_raw"]), *(record.output for record in by_kind["output"])]
         ),
     )
+
+
+def read_object(run: Any) -> LoggedRun:
+    """A run as the wandb package hands it out: one of this machine by its folder, one of the server by its history.
+
+    Raises InputError as `read`, and for a server that does not answer.
+    """
+    folder = getattr(run, "dir", None)
+    if isinstance(folder, str) and (log := run_file(Path(folder).parent)) is not None:
+        return read(log)
+    try:
+        stats = run.history(stream="events", samples=_MOST_SAMPLES, pandas=False)
+        history, config, metadata = list(run.scan_history()), dict(run.config), getattr(run, "metadata", None) or {}
+    except Exception as error:  # those of wandb, of its HTTP client and of its queries have no base of their own
+        raise InputError(
+            f"wandb does not hand out the run ({type(error).__name__}); give its local folder wandb/run-…"
+        ) from error
+    tables = _tables([(row["_timestamp"], row) for row in stats if row.get("_timestamp")], _facts_of(metadata), ())
+    if not tables:
+        raise InputError(_NO_READINGS.format(str(getattr(run, "id", "the run"))))
+    return _run(str(getattr(run, "id", "run")), tables, history, config=config)
+
+
+def _run(name: str, tables: list[DeviceTable], rows: Iterable[Mapping[str, Any]], **known: Any) -> LoggedRun:
+    run = LoggedRun(id=name, history=_history(rows), **known)
     batch = next((run.config[key] for key in _BATCHES if type(run.config.get(key)) is int and run.config[key] >= 1), None)
     job = {"configuration": run.network, "batch": batch}
     return replace(run, tables=[replace(table, metadata={**table.metadata, "job": job}) for table in tables])
 
 
-def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ...]) -> list[DeviceTable]:
+def _tables(
+    stats: Iterable[tuple[float, Mapping[str, Any]]], facts: Mapping[str, Any], notes: tuple[str, ...]
+) -> list[DeviceTable]:
     gpus: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
     process: list[dict[str, float]] = []
-    for record in stats:
+    for time, values in stats:
         readings: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
         own: dict[str, float] = {}
-        for item in record.item:
-            value = _number(item.value_json)
-            if value is None:
+        for key, value in values.items():
+            if not isinstance(value, int | float):
                 continue
-            if match := _GPU_KEY.fullmatch(item.key):
+            if match := _GPU_KEY.fullmatch(key):
                 readings[match[3] or "", int(match[1])][match[2]] = value
-            elif (match := _PROCESS_KEY.fullmatch(item.key)) and (match[1] in PROCESS_METRICS or _TRAFFIC.fullmatch(match[1])):
+            elif (match := _PROCESS_KEY.fullmatch(key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
                 own[match[1]] = value
-        time = _seconds(record.timestamp)
-        for gpu, values in readings.items():
-            gpus[gpu].append({"time": time, **values})
-        if not own.keys().isdisjoint(PROCESS_METRICS):
+        for gpu, of_gpu in readings.items():
+            gpus[gpu].append({"time": time, **of_gpu})
+        if not own.keys().isdisjoint(WANDB_PROCESS):
             process.append({"time": time, **own})
     if not gpus:
         if not process:
@@ -148,11 +149,11 @@ def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ..
         frame = _frame(process)
         traffic = frame[[column for column in frame.columns if _TRAFFIC.fullmatch(column)]]
         metadata = {"gpu": facts.get("cpu"), "source": "host"}
-        return [DeviceTable(_renamed(frame, PROCESS_METRICS).join(traffic), metadata, notes=notes)]
+        return [DeviceTable(_renamed(frame, WANDB_PROCESS).join(traffic), metadata, notes=notes)]
     frames = {gpu: _frame(gpus[gpu]) for gpu in sorted(gpus)}
-    readings_of_activity = [frame[name].max() for frame in frames.values() for name in ACTIVITIES if name in frame]
+    readings_of_activity = [frame[name].max() for frame in frames.values() for name in WANDB_ACTIVITIES if name in frame]
     factor = 0.01 if max(readings_of_activity, default=0.0) > 1 else 1.0
-    names = METRICS | {name: (ours, factor) for name, ours in ACTIVITIES.items()}
+    names = WANDB | {name: (ours, factor) for name, ours in WANDB_ACTIVITIES.items()}
     several = len({node for node, _ in frames}) > 1
     labels = {gpu: f"{gpu[0]} GPU {gpu[1]}" if several else f"GPU {gpu[1]}" for gpu in frames}
     idle = [gpu for gpu, frame in frames.items() if "gpu" in frame and frame["gpu"].max() <= _IDLE]
@@ -216,7 +217,12 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
         metadata = json.loads((path.parent / "files" / "wandb-metadata.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # nothing depends on it
         return facts
-    metadata = metadata if isinstance(metadata, dict) else {}
+    return _facts_of(metadata if isinstance(metadata, dict) else {}) | facts
+
+
+def _facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of what wandb writes beside a log, and its server hands out."""
+    facts: dict[str, Any] = {}
     devices = metadata.get("gpu_nvidia") or metadata.get("gpu_devices")
     if isinstance(devices, list) and all(isinstance(device, dict) for device in devices):
         facts["devices"] = [
@@ -244,18 +250,15 @@ def _config(records: Iterable[Any]) -> dict[str, Any]:
     return config
 
 
-def _history(records: Iterable[Any]) -> dict[str, Rows]:
+def _history(records: Iterable[Mapping[str, Any]]) -> dict[str, Rows]:
     """The rows of ``epoch``, ``train/epoch``, ``trainer/global_step`` and the like, and of wandb's own ``_step``."""
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for record in records:
-        values = {item.key or "/".join(item.nested_key): item.value_json for item in record.item}
-        time = _number(values.get("_timestamp", ""))
-        if time is None:
-            continue
-        for key, text in values.items():
-            if (key == STEPS or last_part(key) in ("epoch", "global_step")) and (value := _number(text)) is not None:
-                rows[key].append((time, value))
-    return {key: sorted(values) for key, values in rows.items()}
+    for values in records:
+        time = values.get("_timestamp")
+        for key, value in values.items() if isinstance(time, int | float) else ():
+            if (key == STEPS or last_part(key) in ("epoch", "global_step")) and isinstance(value, int | float):
+                rows[key].append((float(time or 0.0), float(value)))
+    return {key: sorted(of_key) for key, of_key in rows.items()}
 
 
 def _printed(records: Iterable[Any]) -> Rows:

@@ -1,6 +1,7 @@
 """Logs of several GPUs: one trace of each, by what distinguishes them, and one answer of each from the command line."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -118,59 +119,42 @@ def test_the_index_of_gpus_that_were_chosen_is_kept(log: Callable[[str], Path]) 
     assert [trace.label for trace in read_traces(log(text))] == ["GPU 3", "GPU 5"]
 
 
-def test_a_log_that_was_appended_to_repeats_its_header(log: Callable[[str], Path]) -> None:
-    text = smi_log(("index", *METRICS), gpus=2)
-    header, _, rows = text.partition("\n")
-    half = len(rows.splitlines()) // 2
-    lines = rows.splitlines(keepends=True)
-    appended = "".join([header + "\n", *lines[:half], header + "\n", *lines[half:]])
-    assert [trace.time.size for trace in read_traces(log(appended))] == [50, 50]
+def _without_rows(text: str, *rows: int) -> str:
+    return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in rows)
 
 
-def _without_row(text: str, row: int) -> str:
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:row], *lines[row + 1 :]])
+@pytest.mark.parametrize("fields", [(), ("name",)])
+@pytest.mark.parametrize("within_s", [0.0, 0.001])
+def test_incomplete_bursts_are_left_out(log: Callable[[str], Path], fields: tuple[str, ...], within_s: float) -> None:
+    traces = read_traces(log(_without_rows(smi_log((*fields, *METRICS), within_s=within_s), 1, 100)))
+    assert [set(trace.metrics()["memory_used"]) for trace in traces] == [{(1000 + gpu) * 2**20} for gpu in range(8)]
+    assert traces[0].time.size == 48 and "left out: 2 bursts without a row of each GPU" in traces[0].notes
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (
-            _without_row(smi_log(METRICS), 100),
+            _without_rows(smi_log(METRICS), *range(100, 200, 9)),
             r"bursts of rows with nothing to tell the GPUs apart; log with .*timestamp,index,",
         ),
-        (_without_row(smi_log(METRICS, within_s=0), 100), r"bursts of rows with nothing to tell the GPUs apart"),
         (
-            _without_row(smi_log(("name", *METRICS)), 100),
-            r"rows of NVIDIA A100-SXM4-80GB and NVIDIA H100 .* changing order; log with",
+            _without_rows(smi_log(METRICS, within_s=0), *range(100, 200, 9)),
+            r"bursts of rows with nothing to tell the GPUs apart",
         ),
-        (smi_log(METRICS).replace("timestamp, ", "when, "), r"no field 'timestamp'; log with nvidia-smi"),
+        (
+            smi_log(("name", *METRICS)).replace("A100-SXM4-80GB", "H100 80GB HBM3", 3),
+            r"rows of NVIDIA H100 80GB HBM3 and NVIDIA A100-SXM4-80GB in changing order; log with",
+        ),
+        (smi_log(METRICS).replace("timestamp, ", "when, "), r"no column 'time'.*nvidia-smi --query-gpu=timestamp"),
         ("# nvidia-smi --query-gpu=timestamp,index -lms 9\n" + smi_log(METRICS, header=False), r"requests 2 fields.*have 4"),
         ("timestamp, index, utilization.gpu [%]\n", "no rows"),
+        (re.sub(r"\.\d{3},", ".000,", smi_log(METRICS, gpus=1, ticks=80)), "nothing to tell the GPUs apart"),
     ],
 )
 def test_gpus_that_cannot_be_told_apart_are_not_mixed(log: Callable[[str], Path], text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         read_traces(log(text))
-
-
-DMON = """\
-#Entity   SMACT         POWINST
-ID                      W
-"""
-
-
-def test_dcgmi_dmon_of_several_gpus(log: Callable[[str], Path]) -> None:
-    rows = [f"GPU {gpu}     0.{gpu}{tick}0         {100 + gpu}.500" for tick in range(9) for gpu in (0, 2, 7)]
-    traces = read_traces(log("# dcgmi dmon -e 1002,157 -i 0,2,7 -d 200\n" + DMON + "\n".join(rows) + "\n"))
-    assert [trace.label for trace in traces] == ["GPU 0", "GPU 2", "GPU 7"]
-    for gpu, trace in zip((0, 2, 7), traces, strict=True):
-        assert trace.time == pytest.approx(np.arange(9) / 5)
-        assert trace.metrics()["sm_active"] == pytest.approx([gpu / 10 + tick / 100 for tick in range(9)])
-        assert trace.metrics()["power"].tolist() == [100.5 + gpu] * 9
-    stamped = "".join(f"{1.7e9 + 0.25 * number:.6f} {row}\n" for number, row in enumerate(rows))
-    for gpu, trace in enumerate(read_traces(log(DMON + stamped))):
-        assert trace.time == pytest.approx(1.7e9 + 0.25 * gpu + 0.75 * np.arange(9))
 
 
 # The command line ----------------------------------------------------------------------------------------------------

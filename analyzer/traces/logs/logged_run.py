@@ -6,9 +6,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
+import numpy as np
+
+from epochcast.analyzer.traces.table import DeviceTable
+from epochcast.detector import Kind
 from epochcast.regressor.job_types import NETWORK_KEYS
 
 Rows = Sequence[tuple[float, float]]
@@ -19,15 +22,26 @@ STEPS = "_step"
 
 
 @dataclass(frozen=True)
-class Epochs:
-    """Spans from one mark to the next [unix s], and what says them: ``history``, ``steps`` or ``output``.
+class KnownEpochs:
+    """Epochs that somebody or something knows, or what the cycles that the telemetry shows are.
 
-    A history row may be written at an epoch's end as well as at its start, so lengths are right and phases may be shifted.
+    Attributes:
+        origin: where they come from, in a few words; of a run itself: ``its history``, ``its steps`` or ``its output``.
+        seconds: of one; 0 where only ``kind`` is known.
+        spans: start and end of each [unix s]; empty where only their length is known. A history row may be written at an
+            epoch's end as well as at its start, so lengths are right and phases may be shifted.
+        kind: of the cycle that is found.
     """
 
-    starts: tuple[float, ...]
-    ends: tuple[float, ...]
-    marks: str
+    origin: str
+    seconds: float
+    spans: tuple[tuple[float, float], ...] = ()
+    kind: Kind = "epoch"
+
+    @classmethod
+    def of_spans(cls, origin: str, spans: Sequence[tuple[float, float]]) -> Self:
+        """Epochs of these spans [unix s], of which there is one."""
+        return cls(origin, float(np.median([end - start for start, end in spans])), tuple(spans))
 
 
 @dataclass(frozen=True)
@@ -55,20 +69,25 @@ class LoggedRun:
         """The name of its network, where its configuration has one."""
         return next((self.config[key] for key in NETWORK_KEYS if isinstance(self.config.get(key), str)), None)
 
-    def epochs(self, steps_per_epoch: float | None = None) -> Epochs | None:
+    def epochs(self, steps_per_epoch: float | None = None) -> KnownEpochs | None:
         """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""
+        stated = self.config.get("steps_per_epoch")
+        steps = steps_per_epoch or (stated if isinstance(stated, int | float) and stated > 0 else None)
         counted = next((rows for key, rows in self.history.items() if last_part(key) == "global_step"), None)
-        sources = [("history", rows) for key, rows in sorted(self.history.items()) if last_part(key) == "epoch"]
-        if steps_per_epoch:
-            steps = counted or self.history.get(STEPS, ())
-            sources.append(("steps", [(time, value / steps_per_epoch) for time, value in steps]))
-        for marks, rows in [*sources, ("output", self.output)]:
-            times = _crossings(rows)
-            spans = [(times[n], times[n + 1]) for n in times if times.get(n + 1, -math.inf) > times[n]]
-            if len(spans) >= 2:
-                starts, ends = zip(*spans, strict=True)
-                return Epochs(starts, ends, marks)
+        sources = [("its history", rows) for key, rows in sorted(self.history.items()) if last_part(key) == "epoch"]
+        if steps:
+            rows = counted or self.history.get(STEPS, ())
+            sources.append(("its steps", [(time, value / steps) for time, value in rows]))
+        for origin, rows in [*sources, ("its output", self.output)]:
+            if len(spans := epochs_of(rows)) >= 2:
+                return KnownEpochs.of_spans(origin, spans)
         return None
+
+
+def epochs_of(rows: Rows) -> list[tuple[float, float]]:
+    """The spans [unix s] between rows that count epochs."""
+    times = _crossings(rows)
+    return [(times[n], times[n + 1]) for n in times if times.get(n + 1, -math.inf) > times[n]]
 
 
 def last_part(key: str) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.adapters import tensorboard_events
-from epochcast.analyzer.adapters.logged_run import Epochs
+from epochcast.analyzer.traces.known_epochs import known_epochs
+from epochcast.analyzer.traces.logs import tensorboard_events
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection
 from lab.corpus.__main__ import main as corpus
@@ -45,7 +46,7 @@ def _log(folder: Path, scalars: Scalars, *, tensors: bool = False) -> Path:
     return folder
 
 
-def _epochs(folder: Path, steps_per_epoch: float | None = None) -> Epochs | None:
+def _epochs(folder: Path, steps_per_epoch: float | None = None) -> KnownEpochs | None:
     return tensorboard_events.read(tensorboard_events.event_files(folder), str(folder)).epochs(steps_per_epoch)
 
 
@@ -62,21 +63,22 @@ def trace(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("tensorboard")
 def test_a_scalar_counts_the_epochs(tensors: bool, tmp_path: Path) -> None:
     scalars = [(10.0 * row, row, {"loss": 1.0, "train/epoch": row / 5}) for row in range(21)]
-    found = _epochs(_log(tmp_path, scalars, tensors=tensors))
-    assert found is not None and found.marks == "history"
-    assert np.subtract(found.starts, BEGIN) == pytest.approx([0, 50, 100, 150], abs=1e-3)
+    folder = _log(tmp_path, scalars, tensors=tensors)
+    found, known = _epochs(folder), known_epochs(file=str(folder))
+    assert found is not None and known is not None and found.origin == "its history" and known.spans == found.spans
+    assert np.subtract([start for start, _ in found.spans], BEGIN) == pytest.approx([0, 50, 100, 150], abs=1e-3)
 
 
 @pytest.mark.usefixtures("tensorboard")
 def test_keras_counts_epochs_as_steps_and_others_count_steps(tmp_path: Path) -> None:
     keras = _epochs(_log(tmp_path / "keras", [(40.0 * epoch, epoch, {"epoch_loss": 1.0}) for epoch in range(1, 5)]))
     assert keras is not None
-    assert np.subtract(keras.starts, BEGIN).tolist() == [40, 80, 120]
+    assert np.subtract([start for start, _ in keras.spans], BEGIN).tolist() == [40, 80, 120]
     steps = _log(tmp_path / "steps", [(0.5 * step, step, {"Loss/train": 1.0}) for step in range(0, 400, 20)])
     assert _epochs(steps) is None
     found = _epochs(steps, 100)
-    assert found is not None and found.marks == "steps"
-    assert np.diff(found.starts).tolist() == [50, 50]
+    assert found is not None and found.origin == "its steps"
+    assert np.diff([start for start, _ in found.spans]).tolist() == [50, 50]
 
 
 @pytest.mark.usefixtures("tensorboard")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.agent_client import AgentClient
+from epochcast.analyzer.traces.recording.agent_client import AgentClient
 
 _START_TIMEOUT_S = 20.0  # NVML initialisation without a persistence daemon takes seconds
 _STOP_TIMEOUT_S = 5.0

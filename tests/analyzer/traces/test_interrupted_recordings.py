@@ -28,7 +28,7 @@ from ...processes import Process
 
 RECORD = """
 import sys
-from epochcast.analyzer.recording import record
+from epochcast.analyzer.traces.recording import record
 from epochcast.analyzer.entry import main
 record.DAEMON_URL = sys.argv.pop(1)
 sys.exit(main())

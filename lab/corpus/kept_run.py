@@ -1,4 +1,4 @@
-"""Runs that wandb or TensorBoard kept: their epochs, their telemetry, and the profile of both."""
+"""Runs that wandb or TensorBoard kept: their epochs and their telemetry."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.adapters import tensorboard_events, wandb_run
-from epochcast.analyzer.adapters.logged_run import LoggedRun
-from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, profile_beside, read_workload
+from epochcast.analyzer.corpus.labelled_profile import NoEpochsError
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs import tensorboard_events, wandb_run
+from epochcast.analyzer.traces.logs.logged_run import LoggedRun
 from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables
-from epochcast.regressor import Catalog, Profile
 
 _SIZES = ("samples", "batch_size", "image_size")
 
@@ -65,21 +63,8 @@ def read_kept_run(path: Path, options: ImportOptions) -> KeptRun:
     return KeptRun(name, trace, _labels(recorded, options, trace))
 
 
-def logged_profile(path: Path, catalog: Catalog, options: ImportOptions) -> Profile:
-    """The profile of a run of wandb or TensorBoard over its epochs; where it has none, over those that are detected.
-
-    Raises InputError for a run that gives no profile.
-    """
-    run = read_kept_run(path, options)
-    with TemporaryDirectory(prefix="epochcast-fit-") as folder:
-        labels = Path(folder) / f"{run.name}.json"
-        labels.write_text(json.dumps(run.labels), encoding="utf-8")
-        with told_without_epochs():
-            return profile_beside(run.trace, labels, read_workload(labels), catalog)
-
-
 @contextmanager
-def told_without_epochs() -> Iterator[None]:
+def saying_what_gives_epochs() -> Iterator[None]:
     """Say of a run without epochs what would give it some; the InputError of any room becomes ours."""
     try:
         yield
@@ -132,20 +117,19 @@ def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, A
     known |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):
         known["precision"] = str(config["precision"])
-    steps = options.steps_per_epoch or config.get("steps_per_epoch")
-    epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
+    epochs = run.epochs(options.steps_per_epoch)
     if epochs is None:
         return known
     reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
     first, last = trace.time[0] - reach, trace.time[-1] + reach
-    inside = [(start, end) for start, end in zip(epochs.starts, epochs.ends, strict=True) if first <= start and end <= last]
+    inside = [(start, end) for start, end in epochs.spans if first <= start and end <= last]
     if len(inside) < 2:
         raise InputError(
-            f"{len(inside)} of its {len(epochs.starts)} epochs are within its telemetry, but a period needs two: give a trace "
+            f"{len(inside)} of its {len(epochs.spans)} epochs are within its telemetry, but a period needs two: give a trace "
             "of the same period with --trace"
         )
     starts, ends = zip(*inside, strict=True)
-    known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
+    known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.origin.removeprefix("its ")}
     return known
 
 

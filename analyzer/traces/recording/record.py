@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.agent_client import AgentClient, without_samples
-from epochcast.analyzer.recording.agent_process import agent_process
-from epochcast.analyzer.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.recording.agent_client import AgentClient, without_samples
+from epochcast.analyzer.traces.recording.agent_process import agent_process
+from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.regressor.job_types import network_of_command
 
@@ -44,13 +44,15 @@ class NoSampleError(AgentError):
 class CompletedRecording:
     """What ``record`` left: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it.
 
-    ``problem`` is a sentence on what could not be written where it was wanted, and which of ``traces`` have it instead.
+    ``lasted_s``: how long that ran. ``problem`` is a sentence on what could not be written where it was wanted, and which of
+    ``traces`` have it instead.
     """
 
     traces: tuple[Path, ...]
     samples: int
     missed: int
     returncode: int
+    lasted_s: float
     problem: str | None = None
 
 
@@ -112,7 +114,7 @@ def record(
             " a trace needs a run of at least some tenths of a second",
             _status(returncode),
         )
-    return _filed(traces, out, _status(returncode))
+    return replace(_filed(traces, out, _status(returncode)), lasted_s=lasted)
 
 
 def _wait(process: subprocess.Popen[bytes], collected: Sequence[_Collected]) -> int | None:
@@ -165,7 +167,7 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Comple
         problem.append(f"the samples of {len(kept)} of {len(traces)} devices are kept as {', '.join(kept)}")
     if lost:
         problem.append(f"the last samples, {lost} of all devices together, are lost, as no disk took them")
-    return CompletedRecording(tuple(files), samples - lost, missed, returncode, "; ".join(problem) or None)
+    return CompletedRecording(tuple(files), samples - lost, missed, returncode, 0.0, "; ".join(problem) or None)
 
 
 def _of_device(out: Path, about: Trace, suffix: str) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.analyzer.adapters.logged_run import STEPS, LoggedRun, last_part
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, last_part
 from epochcast.extras import how_to_install
 
 _NAME = "tfevents"

@@ -21,11 +21,11 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording import record as record_module
-from epochcast.analyzer.recording.agent_client import AgentClient
-from epochcast.analyzer.recording.agent_process import agent_process
-from epochcast.analyzer.recording.growing_trace import GrowingTrace
-from epochcast.analyzer.recording.record import _Collected, record
+from epochcast.analyzer.traces.recording import record as record_module
+from epochcast.analyzer.traces.recording.agent_client import AgentClient
+from epochcast.analyzer.traces.recording.agent_process import agent_process
+from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.recording.record import _Collected, record
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
 BUSY = "import time; end = time.monotonic() + 1.2\nwhile time.monotonic() < end: sum(range(1000))"
@@ -318,7 +318,7 @@ def test_a_signal_while_samples_are_taken_in_adds_none_twice(
         (["--out", "no/such/folder/run.csv", "--", "true"], "no folder 'no/such/folder'"),
         (["--source", "host", "--out", "x.csv", "--", "no-such-command-here"], "cannot run 'no-such-command-here'"),
         (["--source", "telepathy", "--out", "x.csv", "--", "true"], "telepathy"),
-        ([], "Missing argument 'COMMAND...'"),
+        ([], "record needs the command that trains"),
     ],
 )
 def test_bad_usage_is_one_sentence_and_exit_2(
