@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
@@ -17,51 +15,14 @@ from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.price_age import STALE_DAYS
 from epochcast.analyzer.jobs.prices.rented import rented
 from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.jobs.rank import Objective, Ranking, comparable_prices, rank_instances
 from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.verdict import pick
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile_json import read_profile
 
 from ...price_day import PRICE_DAY
 from .made_reports import where
-from .test_recommendation_properties import CATALOG, EXAMPLES, OBJECTIVES, Asked, asked
 
 FRESH, STALE = PRICE_DAY - timedelta(days=STALE_DAYS), PRICE_DAY - timedelta(days=STALE_DAYS + 1)
-
-
-def ranked(question: Asked, instances: tuple[Instance, ...], objective: Objective) -> Ranking:
-    more: Any = {"need": question.need, "limits": question.limits, "objective": objective, "day": PRICE_DAY}
-    return rank_instances(question.predictions, instances, CATALOG, **more)
-
-
-@given(asked=asked(), objective=st.sampled_from(OBJECTIVES), data=st.data())
-@EXAMPLES
-def test_none_wins_against_a_fresh_one(asked: Asked, objective: Objective, data: st.DataObject) -> None:
-    old = data.draw(st.sets(st.sampled_from([one.name for one in asked.instances])), label="old")
-    dated = tuple(replace(one, date=STALE if one.name in old else FRESH) for one in asked.instances)
-    ranking = ranked(asked, dated, objective)
-    rows = ranking.placements
-    assert [row.price_stale for row in rows] == [row.instance.name in old for row in rows]
-    fresh = [row for row in rows if not row.price_stale]
-    assert list(rows[: len(fresh)]) == fresh
-    assume(fresh)
-    winners = [pick(comparable_prices(rows), objective), *(row for row in rows if row.pareto)]
-    assert not [row for row in winners if row is None or row.price_stale]
-    # Nor does one change what is said of the fresh ones, but for limits that name the places of all.
-    named = {one.region for one in dated if one.name not in old} | {"any"}, {one.cloud for one in dated if one.name not in old}
-    if set(asked.limits.regions) <= named[0] and set(asked.limits.clouds) <= named[1]:
-        alone = ranked(asked, tuple(one for one in dated if one.name not in old), objective)
-        assert list(alone.placements) == fresh
-
-
-@given(asked=asked(), objective=st.sampled_from(OBJECTIVES))
-@EXAMPLES
-def test_where_all_are_stale_they_are_ranked_as_if_they_were_not(asked: Asked, objective: Objective) -> None:
-    rankings = [ranked(asked, tuple(replace(one, date=day) for one in asked.instances), objective) for day in (FRESH, STALE)]
-    fresh, stale = ([(row.instance.name, row.usd, row.pareto) for row in one.placements] for one in rankings)
-    assert fresh == stale
-    assert all(row.price_stale for row in rankings[1].placements)
 
 
 def said(advisor: Advisor, *instances: Instance) -> Any:
@@ -73,6 +34,12 @@ def said(advisor: Advisor, *instances: Instance) -> Any:
 
 def priced(gpu: str, usd: float, *, stale: bool) -> Instance:
     return Instance("aws", f"with-{gpu}", gpu, 1, "us-east-1", usd, "a page", STALE if stale else FRESH)
+
+
+def test_a_stale_price_ranks_last_and_never_wins(advisor: Advisor) -> None:
+    answer = said(advisor, priced("T4", 0.5, stale=False), priced("A10G", 0.001, stale=True))
+    assert [row.instance.gpu for row in answer.placements] == ["T4", "A10G"]
+    assert answer.verdict.best.instance.gpu == "T4" and not answer.placements[1].pareto
 
 
 def test_an_old_price_of_what_the_job_runs_on_is_said_in_the_first_line(advisor: Advisor) -> None:

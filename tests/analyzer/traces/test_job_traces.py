@@ -116,7 +116,7 @@ def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, answer: Run) 
     assert document["gpus"][0]["profile"]["unit"] == "epoch"
     ranked = answer("recommend", folder, "--cloud", "aws")
     assert ranked["gpus"][0]["profile"]["gpus"] == 2, "the idle one need not be rented"
-    assert any("is idle" in note for note in ranked["notes"])
+    assert any("not counted: idle" in note for note in ranked["notes"])
 
 
 def test_each_gpu_gets_the_cycle_of_the_job(folder: Path, answer: Run, monkeypatch: pytest.MonkeyPatch) -> None:
