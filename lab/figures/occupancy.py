@@ -24,7 +24,7 @@ _LIMIT = "0.45"
 
 
 def kernel_occupancy_figure(kernels: pd.DataFrame, summary: OccupancySummary) -> Figure:
-    """A bar per row of ``busiest`` (``launch/kernel_table.py``), the busiest at the top, with its share of the GPU time.
+    """A bar per row of ``busiest`` (``lab/kernels``), the busiest at the top, with its share of the GPU time.
 
     Bars: launch-config occupancy; ticks: what the launch would reach with a larger grid; diamonds: achieved occupancy where ncu
     measured it; lines: mean over launches and mean weighted by time.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -48,15 +48,9 @@ _OrNan = Annotated[float, BeforeValidator(lambda value: math.nan if value is Non
 
 @dataclass(frozen=True)
 class PhaseFit:
-    """Facts on the fit of a phase.
+    """Facts on the fit of a phase, as :class:`.answer.Fitted` has them; points of blocks are points too.
 
-    Attributes:
-        form: name in ``FORMS``.
-        points, networks, blocks: how many it was fitted on; points of blocks are points too.
-        mape: percent, of points by fits on other families (networks, points where there are too few); NaN if none could be.
-        factor: seconds are within predicted / factor to predicted · factor in nine of ten of these; NaN of fewer than nine.
-        ranges: of what was measured.
-        source: the table and what it was measured with; empty where that is not known.
+    Errors are of points by fits on other families (networks, points where there are too few); NaN where there are none.
     """
 
     form: str
@@ -92,18 +86,19 @@ class ConvmeterManifest(Manifest):
     cells: list[Cell]
 
 
+@dataclass
 class ConvNetPredictor:
     """Seconds of the phases of networks that were not measured.
 
     Attributes:
         cells: devices and precisions that it was fitted for.
+        forms: that were fitted.
         unfitted: why measured phases could not be fitted, a sentence each; not kept on disk.
     """
 
-    def __init__(self, cells: Sequence[Cell], forms: Mapping[Key, KeptForm], unfitted: Sequence[str] = ()) -> None:
-        self.cells = list(cells)
-        self.unfitted = list(unfitted)
-        self._forms = forms
+    cells: list[Cell]
+    forms: Mapping[Key, KeptForm]
+    unfitted: list[str] = field(default_factory=list)
 
     @classmethod
     def fit(cls, points: pd.DataFrame, form: str = "default", sources: Mapping[Key, str] | None = None) -> ConvNetPredictor:
@@ -176,7 +171,7 @@ class ConvNetPredictor:
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
             # A phase measured on single devices alone, such as inference, takes as long next to others.
-            seconds = self._forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
+            seconds = self.forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
             if (unknown := np.isnan(seconds)).any():
                 raise InputError(
                     f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be predicted by "
@@ -211,7 +206,7 @@ class ConvNetPredictor:
         arrays: dict[str, Array] = {}
         for number, cell in enumerate(self.cells):
             for phase in cell.fits:
-                arrays |= under(f"{number}.{phase}", self._forms[cell.device, cell.precision, phase].arrays())
+                arrays |= under(f"{number}.{phase}", self.forms[cell.device, cell.precision, phase].arrays())
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod

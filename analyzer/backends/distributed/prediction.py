@@ -37,11 +37,7 @@ class Iteration:
     """One training iteration (all micro-batches, gradient reduction, optimizer step).
 
     Attributes:
-        seconds: the whole; equals the sum of all the parts below.
-        compute: seconds by kind of operator on the slowest rank, recomputation apart under ``recomputation``.
-        bubble: seconds in which that rank waits for others of its pipeline.
-        tensor_parallel, data_parallel, pipeline_parallel: seconds of communication that computation does not hide.
-        optimizer: seconds of the weight update, loss scaling included.
+        seconds: the whole; equals the sum of its parts, which :class:`.answer.Parts` describes.
         memory: of the fullest GPU; None where the recipe does not say.
     """
 

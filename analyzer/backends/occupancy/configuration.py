@@ -13,18 +13,7 @@ WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 @dataclass(frozen=True)
 class NetworkConfiguration:
-    """A network as it runs; 0 where a size does not apply (Table II of the DNN-occu paper).
-
-    Args:
-        network: name, see :mod:`.networks`.
-        batch: samples of one step.
-        channels: of the input image.
-        image_size: side of the square image, pixels.
-        sequence: tokens, or steps of a recurrent network.
-        hidden: width of a recurrent network.
-        layers: of a recurrent network.
-        precision: ``fp32``, ``fp16`` or ``bf16``.
-    """
+    """A network as it runs (Table II of the DNN-occu paper); its sizes are the question's, 0 where one does not apply."""
 
     network: str
     batch: int

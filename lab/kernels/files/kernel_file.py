@@ -19,7 +19,7 @@ class KernelFile:
 
     Attributes:
         format: what kind of file it is, for messages.
-        table: the launches (``launch/kernel_table.py``).
+        table: the launches (``kernel_table.py``).
         limits: what the file itself says of its GPUs, by the name in column ``gpu``.
         passed_over: records that are no usable kernel launches, by kind.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +18,6 @@ _WARM_UP = 2  # the first makes the optimiser's states, and on a GPU loads the k
 _MOST_ROUNDS = 25
 _ENOUGH_SECONDS = 0.5
 _LEARNING_RATE = 1e-6  # so small that training neither learns nor diverges
-
-
-class PhaseTimeline(Protocol):
-    """Marks in time on a device."""
-
-    def mark(self) -> Any:
-        """A mark after all work that the device has so far."""
-        ...
-
-    def seconds(self, marks: Sequence[Any]) -> list[float]:
-        """Seconds between successive marks, once the device has reached the last."""
-        ...
 
 
 class HostTimeline:
@@ -64,6 +52,10 @@ class CudaTimeline:
         """Elapsed times, after the last event."""
         marks[-1].synchronize()
         return [1e-3 * float(before.elapsed_time(after)) for before, after in itertools.pairwise(marks)]
+
+
+PhaseTimeline = HostTimeline | CudaTimeline
+"""Marks in time on a device, each after all work that the device has so far, and seconds between them."""
 
 
 def inference(
