@@ -21,7 +21,7 @@ FILES = 500
 # Settings of the examples that exclude each other, or that name what is not on every machine.
 LEFT_OUT = (
     "replay|pid|cgroup|port|port_file|compat|certificate|key|client_ca|users|bindings|user|password_file|token_file|ca|state"
-    "|gpus|model|prices|models"
+    "|gpus|model|prices|inventory|models"
 )
 VALUES = [
     *("nan", "inf", "-1", "0", "1e308", "9" * 5000, "9223372036854775808", "0x7fffffffffffffff", "-0.0", "1e-320", "true"),

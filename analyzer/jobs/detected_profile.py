@@ -103,7 +103,7 @@ def profile_of_detection(
         return profile
     if detection.verdict == "steps" and sure:
         assert detection.step_s is not None
-        steps = round((work[0][-1] - work[0][0]) / detection.step_s)
+        steps = round((work[0][-1] - work[0][0]) / detection.step_s) if detection.unit == "step" else 0
         profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit, epochs=steps)
     if detection.method == "known" and profile.epoch_s is None:  # of a known length, and unknown boundaries
         profile = replace(profile, epoch_s=detection.period_s, unit="epoch")

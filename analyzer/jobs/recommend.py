@@ -182,7 +182,9 @@ def recommend_job(
     current = None
     if on.instance is not None:
         there = JobLimits(market=on.market)
-        (now,) = rank_instances(targets, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus).placements
+        each = math.ceil(gpus / math.ceil(gpus / on.instance.count))
+        here_now = [replace(target, gpus=each) for target in targets]
+        (now,) = rank_instances(here_now, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus).placements
         gpu = predictor.catalog[on.instance.gpu]
         fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
         current = complete(replace(now, usd_per_hour=on.share * now.usd_per_hour, fits=fits), gpus)
@@ -202,9 +204,13 @@ def recommend_job(
     )
     verdict = judge(comparable_prices(rows), current, terms)
     best = verdict.best
-    if best is not None and predictor.pipeline == "paper" and best.prediction.by_data_sheet:
+    elsewhere = [row for row in rows if row.instance.gpu != here.gpu.name]
+    if elsewhere and predictor.pipeline == "paper" and all(row.prediction.by_data_sheet for row in elsewhere):
+        best = elsewhere[0]
         why = f"the paper's trees know only {', '.join(predictor.training['gpus'])}, and cannot extrapolate"
-        verdict = replace(verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why)
+        verdict = replace(
+            verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why, best=best
+        )
     notes = [*_notes(sources, rows, ranking.left_out, need, on, limits), *_of_age(rows, objective)]
     full = [excluded.placement for excluded in ranking.left_out if excluded.reason == "full" and excluded.placement]
     if full:

@@ -218,7 +218,8 @@ class Truth:
         )  # low, predicted, high
         epochs, steps, cycles = (any(getattr(g, f"{unit}_s") for g in job.gpus) for unit in ("epoch", "step", "cycle"))
         idle = {("checkpoint",): 0.91} if cycles else {("epoch",): 0.14} if epochs else {("step",): 0.07} if steps else {}
-        spent = of("objective", {objective: usd * to[2] for objective, to in there.items()} if usd else {})
+        best = {"cost": cost} if there else {}
+        spent = of("objective", {objective: usd * to[2] for objective, to in best.items()} if usd else {})
         return {
             "Active": [one_job],
             "GPUs": [told(len(job.gpus))],
@@ -240,9 +241,9 @@ class Truth:
             "Recommended": [
                 of(
                     "objective instance_type instances cloud region market target_gpu",
-                    {(o, to[0], "1", "aws", "us-east-1", "on-demand", to[1]): 1.0 for o, to in there.items()},
+                    {(o, to[0], "1", "aws", "us-east-1", "on-demand", to[1]): 1.0 for o, to in best.items()},
                 ),
-                of("objective", {objective: job.seconds * to[3] for objective, to in there.items()}),
+                of("objective", {objective: job.seconds * to[3] for objective, to in best.items()}),
                 spent,
                 of("objective", saved),
             ],

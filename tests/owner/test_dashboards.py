@@ -66,8 +66,8 @@ def _predictions(chain: Any) -> None:
 
     chain.wait(agree, seconds=20)
     answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")["recommendation"]
-    current, best = answer["current"], answer["cheapest"]
-    # What the node's configuration says is rented; the cheapest with these GPUs is another.
+    current, best = answer["current"], answer["verdict"]["best"]
+    # What the node's configuration says is rented; where it should run may be another.
     assert (current["instance"]["name"], current["instances"], answer["on"]["assumed"]) == ("g4dn.8xlarge", 4, False)
     assert best["gpus"] == best["instance"]["count"] * best["instances"]
     (row,) = chain.query(f'epochcast_job_recommended_instance_info{{training_job="{job}",objective="cost"}}')
@@ -75,7 +75,7 @@ def _predictions(chain: Any) -> None:
     assert names == [*(best["instance"][name] for name in ("name", "cloud", "gpu")), str(best["instances"])]
     (row,) = chain.query(f'epochcast_job_savings_ratio{{training_job="{job}",objective="cost"}}')
     assert float(row["value"][1]) == pytest.approx(answer["savings"]["cost_ratio"], abs=1e-9)
-    assert answer["savings"]["cost_ratio"] > 0
+    assert answer["savings"]["cost_ratio"] >= 0
 
 
 def _panels(chain: Any, root: Path) -> Panels:

@@ -43,6 +43,6 @@ def test_a_fleet_on_dask_has_the_epochs_and_answers_that_each_trace_has_alone(
     assert (jobs["node-a"]["gpu_count"], jobs["node-a"]["grouped_by"]) == (2, "phase")
     assert jobs["node-a"]["cycle"] == "checkpoint"
     assert jobs["node-a"]["epoch_s"] == pytest.approx(17.3, rel=0.05)
-    assert jobs["node-a"]["cheapest_instance"] and jobs["node-a"]["cheapest_usd_per_hour"] > 0
+    assert jobs["node-a"]["best_instance"] and jobs["node-a"]["best_usd_per_hour"] > 0
     assert found["dask"]["gpus"].to_pylist()[-1]["epochs"] == 10  # of no known model: no prediction
     assert "node-b" in (tmp_path / "dask" / "report.html").read_text()

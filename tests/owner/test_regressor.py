@@ -77,10 +77,10 @@ def test_a_real_trace_gives_a_prediction_and_a_recommendation_by_command_and_by_
     ranked = where["placements"]
     assert len(ranked) > 5
     seconds = [row["seconds"]["value"] for row in ranked]
-    assert seconds == pytest.approx([by_gpu[row["instance"]["gpu"]]["seconds"] for row in ranked])
+    of_log = {one["gpu"]: one["job"]["seconds"]["value"] for one in recommendation["predictions"]}
+    assert recommendation["epochs"] > 20 and seconds == pytest.approx([of_log[row["instance"]["gpu"]] for row in ranked])
     usd = [row["usd_per_hour"] * one / 3600 for row, one in zip(ranked, seconds, strict=True)]
     assert [row["usd"]["value"] for row in ranked] == pytest.approx(usd)
-    assert where["fastest"]["seconds"]["value"] == min(seconds)
     assert where["memory"]["bytes"] > 60 * 2**30 and "T4" not in {row["instance"]["gpu"] for row in ranked}
 
 

@@ -17,7 +17,7 @@ ROW = """rows => rows.map(row => [
 def demo(service: Callable[..., Any], until: Any) -> Any:
     """A service whose jobs are known."""
     running = service("", "--demo", "--port", "PORT")
-    until(lambda: len([job for job in running.json("/api/v1/jobs")["jobs"] if job["epoch_s"] and job["cheapest"]]) >= 4, 120)
+    until(lambda: len([job for job in running.json("/api/v1/jobs")["jobs"] if job["epoch_s"] and job["best"]]) >= 4, 120)
     return running
 
 
@@ -36,7 +36,7 @@ def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any,
         shown = {job["id"]: next((n for n, text in enumerate(texts) if job["title"] in text), None) for job in jobs}
         return len(texts) == len(jobs) >= 4 and all(
             (place := shown[job["id"]]) is not None
-            and (job["cheapest"] or "–") in texts[place]
+            and (job["best"] or "–") in texts[place]
             and (job["epoch_s"] is None or job["epoch_s"] in map(pytest.approx, values[place]))
             and (job["savings_cost_ratio"] in (None, *map(pytest.approx, values[place])) or "stay" in texts[place])
             for job in jobs
@@ -52,12 +52,12 @@ def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any,
     def details() -> bool:
         page.reload()
         result = demo.json(f"/api/v1/jobs/{job['id']}")
-        cheapest = result["answer"]["recommendation"]["cheapest"]
+        current = result["answer"]["recommendation"]["current"]
         predicted = {f"4 × {one['gpu']}": [one[name] for name in NUMBERS] for one in result["answer"]["predictions"]}
         shown = dict(page.eval_on_selector_all(".predictions tbody tr", ROW))
         return (
             page.locator("#epoch-length data").evaluate_all(VALUES) == [pytest.approx(result["epoch_s"])]
-            and cheapest["instance"]["name"] in page.locator(".choice.best .name").text_content()
+            and current["instance"]["name"] in page.locator(".choice.now .name").text_content()
             and len(shown) > 20
             and shown == {name: pytest.approx(values) for name, values in predicted.items()}
         )

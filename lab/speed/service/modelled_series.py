@@ -244,10 +244,11 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
         by = {**labels, "objective": objective}
         place = {"cloud": "aws", "region": "us-east-1", "market": "on-demand", "instances": "1"}
         info = {**by, **place, "instance_type": instance, "target_gpu": gpu}
-        yield Series("epochcast_job_recommended_instance_info", info, known(1.0))
-        yield Series("epochcast_job_recommended_usd", by, known(cost * job.usd))
-        yield Series("epochcast_job_recommended_support_ratio", by, known(0.9))
-        yield Series("epochcast_job_recommended_seconds", by, known(time * job.seconds))
+        if objective == "cost":  # where the service says that it should run
+            yield Series("epochcast_job_recommended_instance_info", info, known(1.0))
+            yield Series("epochcast_job_recommended_usd", by, known(cost * job.usd))
+            yield Series("epochcast_job_recommended_support_ratio", by, known(0.9))
+            yield Series("epochcast_job_recommended_seconds", by, known(time * job.seconds))
         yield Series("epochcast_job_savings_ratio", by, known(1 - (cost if objective == "cost" else time)))
 
 

@@ -147,7 +147,7 @@ def all_taken_in(service: Service, gpus: int, newest: float) -> bool:
     """Whether all GPUs' samples up to ``newest`` [unix s] were taken in, and their jobs predicted."""
     told, jobs = (service.json(f"/api/v1/{what}")[what] for what in ("gpus", "jobs"))
     done = len(told) == gpus and all((gpu["last_sample"] or 0) > newest - 1 for gpu in told)
-    return done and sum(job["cheapest"] is not None for job in jobs) > 0.8 * len(jobs)
+    return done and sum(job["best"] is not None for job in jobs) > 0.8 * len(jobs)
 
 
 def weigh(addresses: list[str], gpus: int, newest: float, folder: Path) -> None:

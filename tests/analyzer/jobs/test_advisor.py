@@ -61,7 +61,7 @@ def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
     assert rows["g5.xlarge", "us-east-1"].usd_per_hour == pytest.approx(8 * 1.006)
     single = {(row.instance.name, row.instance.region): row for row in one.placements}
     assert single["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(5.672), "its idle GPUs are paid for"
-    assert eight.current and eight.current.instances == 8
+    assert eight.current and (eight.current.instances, eight.current.gpus) == (8, 8)
     assert not any("scale on another kind" in note for note in one.notes)
 
 
