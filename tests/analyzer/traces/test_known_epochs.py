@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -120,7 +121,7 @@ def test_a_log_that_is_still_being_written_is_followed(
             raise KeyboardInterrupt
         frame.to_csv(log, index=False)
 
-    monkeypatch.setattr("epochcast.analyzer.cli.detect.time.sleep", wait)
+    monkeypatch.setattr("epochcast.analyzer.cli.detect.time", SimpleNamespace(sleep=wait))  # of no other thread
     assert main(["detect", str(log), "--follow"]) == 130
     answers = [line for line in capsys.readouterr().out.splitlines() if " epochs, period 6." in line]
     assert len(answers) == 2 and answers[0] != answers[1]
