@@ -214,8 +214,8 @@ def recommend(
         best = recommended.verdict.best or rows[0]
         if not best.instance.cloud:
             raise InputError(f"there is nothing to launch: {recommended.verdict.text}")
-        others = [row for row in rows if row.hardware != best.hardware and may_be_better(row, best, objective)]
-        others = [row for row in others if time_of(row) <= at_most_slower * time_of(best)]
+        others = [row for row in rows if row.hardware != best.hardware and time_of(row) <= at_most_slower * time_of(best)]
+        others = [row for row in others if may_be_better(row, best, objective)]
         click.echo(resources_yaml([best, *others], job_title(job), catalog), nl=False)
     elif names:
         terminal.say(target_lines(job, names))

@@ -174,10 +174,8 @@ def answer_job(
         if untimed:
             sources = [replace(source, profile=without_seconds(source.profile)) for source in sources]
             slowest = sources[place_of_slowest]
-    names = None
-    if question.targets is not None:
-        names, of_names = resolve_targets(catalog, question.targets)
-        notes += of_names
+    names, of_names = (None, []) if question.targets is None else resolve_targets(catalog, question.targets)
+    notes += of_names
     targets, of_gpus = predict_job(
         predictor,
         catalog,

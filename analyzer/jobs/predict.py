@@ -70,7 +70,7 @@ def counted(sources: Sequence[Source]) -> list[Source]:
 
     An epoch and a step cannot be compared, so those with what says most (epochs, then cycles, steps, nothing) count.
     """
-    busy = [source for source in sources if not _is_idle(source)]
+    busy = [source for source in sources if _idle_at(source) is None]
     even = [source for source in busy if source.odd is None] or busy
     unit = next((unit for unit in _UNITS if any(source.profile.unit == unit for source in even)), None)
     return [source for source in even if source.profile.unit == unit]
@@ -121,10 +121,6 @@ def count_gpus(sources: Sequence[Source], gpus: int) -> int:
     return max(1, gpus - len(sources) + len(counted(sources)))
 
 
-def _is_idle(source: Source) -> bool:
-    return _idle_at(source) is not None
-
-
 def _idle_at(source: Source) -> tuple[str, float] | None:
     return idle_at({name: statistics["mean"] for name, statistics in source.profile.metrics.items()})
 
@@ -140,7 +136,7 @@ def _little_used(source: Source) -> list[str]:
 
 
 def _why_not(source: Source) -> str:
-    if _is_idle(source):
+    if _idle_at(source) is not None:
         return source.odd or "idle"
     return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else source.no_seconds)
 

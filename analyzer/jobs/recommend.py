@@ -204,8 +204,8 @@ def recommend_job(
     )
     verdict = judge(comparable_prices(rows), current, terms)
     best = verdict.best
-    elsewhere = [row for row in rows if row.instance.gpu != here.gpu.name]
-    if elsewhere and predictor.pipeline == "paper" and all(row.prediction.by_data_sheet for row in elsewhere):
+    elsewhere = [row for row in rows if row.instance.gpu != here.gpu.name] if predictor.pipeline == "paper" else []
+    if elsewhere and all(row.prediction.by_data_sheet for row in elsewhere):
         best = elsewhere[0]
         why = f"the paper's trees know only {', '.join(predictor.training['gpus'])}, and cannot extrapolate"
         verdict = replace(

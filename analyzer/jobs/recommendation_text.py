@@ -102,8 +102,7 @@ def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
         for row in shown:  # of each cloud's GPUs the cheapest instance and region
             first.setdefault((row.instance.cloud, *row.hardware), row)
         kept = [row for row in first.values() if row is not best and (now is None or row.instance.offer != now.instance.offer)]
-        pinned = [row for row in (best, now) if row is not None]
-        pinned = pinned[:1] if len(pinned) == 2 and best is now else pinned
+        pinned = [row for row in (now, None if best is now else best) if row is not None]
         value = cost_of if recommended.objective == "cost" else time_of
         shown = sorted([*pinned, *kept[: _MOST_ROWS - len(pinned)]], key=lambda row: (row.price_stale, value(row)))
     first_shown = best or now or shown[0]

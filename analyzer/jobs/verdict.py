@@ -140,8 +140,8 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     doubts = _doubts(best, now, terms)
     if best.seconds is None or now.seconds is None:
         text = f"{best.title} probably does the same work for {_ratios(best, now)}"
-        why = "; ".join(filter(None, (terms.job, _beside(best, allowed, terms))))
-        return Verdict("measure", f"{text}{doubts}", why, best=best, slower=slower)
+        beside = _beside(best, allowed, terms)
+        return Verdict("measure", f"{text}{doubts}", "; ".join(filter(None, (terms.job, beside))), best=best, slower=slower)
     equal = "equal in cost, " * (saved <= EQUAL * value(now))
     do = "Use all GPUs of" if best.instance.place == now.instance.place else "Move to"
     how = f"{do} {best.title}: certain to {'cost' if by_cost else 'take'} less"

@@ -144,8 +144,7 @@ def test_as_cheap_and_much_faster_is_a_move_where_hours_are_saved() -> None:
 
 
 def test_what_costs_more_is_never_as_cheap() -> None:
-    dear = row("H100", 0.2, 20.0)
-    assert judge([dear], NOW, Terms("cost", JobLimits(), "it", HERE_S)).why == ""
+    assert judge([row("H100", 0.2, 20.0)], NOW, Terms("cost", JobLimits(), "it", HERE_S)).why == ""
 
 
 def test_from_how_many_epochs_on_a_move_pays_is_said() -> None:
