@@ -148,8 +148,7 @@ def test_what_costs_more_is_never_as_cheap() -> None:
 
 
 def test_from_how_many_epochs_on_a_move_pays_is_said() -> None:
-    answer = first_line(row("A10G", 0.945, 1.0), epochs=100)
-    assert answer.text.endswith("takes $0.60; worth it from about 110 epochs on")
+    assert first_line(row("A10G", 0.945, 1.0), epochs=100).text.endswith("takes $0.60; worth it from about 110 epochs on")
 
 
 def test_what_is_assumed_is_said_in_the_first_line() -> None:
