@@ -79,7 +79,7 @@ SCHEMA = pa.schema(
         _column("best_region", _TEXT, ""),
         _column("best_gpu", _TEXT, ""),
         _column("best_instances", _COUNT, "how many of them it takes"),
-        _column("best_usd_per_hour", _NUMBER, "of all of these, each whole"),
+        _column("best_usd_per_hour", _NUMBER, "of all of these, each whole; its share where it should stay"),
         _column("best_ratio", _NUMBER, "its time there over its time now"),
         _column("best_fits", pa.bool_(), "whether the GPU has the memory; empty where not known"),
         _column(

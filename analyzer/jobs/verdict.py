@@ -135,7 +135,7 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
         why = f"{best.title} would save {amount} of {of} for {terms.job}"
         why += f", and switching{' and finding out' * (trial is not None)} takes {spent}"
         if terms.epochs and saved > 0:
-            why += f"; worth it from about {count(round_up(terms.epochs * price / saved), terms.unit)} on"
+            why += f"; worth it from about {count(_round_up(terms.epochs * price / saved), terms.unit)} on"
         return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
     doubts = _doubts(best, now, terms)
     if best.seconds is None or now.seconds is None:
@@ -322,7 +322,7 @@ def _times(factor: float) -> str:
     return "the same time" if abs(factor - 1) < EQUAL else f"{factor:.2g} times the time"
 
 
-def round_up(number: float) -> int:
+def _round_up(number: float) -> int:
     """To two digits: what is only about right looks so."""
     digits = max(0, len(str(int(number))) - 2)
     return int(math.ceil(number / 10**digits) * 10**digits)
