@@ -76,6 +76,7 @@ _MOVING_KINDS = {name: kind for names, _, kind in _ROWS for name in names}
 
 _OURS: dict[str, Kind] = {
     **dict.fromkeys(("attention", "attention_backward"), "attention"),
+    **dict.fromkeys(("cross_entropy", "cross_entropy_backward"), "loss"),
     **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "communication"),
 }
 """Those of the namespace ``epochcast``."""
