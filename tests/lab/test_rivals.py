@@ -10,7 +10,7 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.regressor import load_catalog
 from lab.occupancy.from_layers import graph_of_layers
 from lab.occupancy.models import make
-from lab.rivals.convmeter import BASELINES, FORMS
+from lab.rivals.convmeter import FORMS
 from lab.rivals.distributed import RECIPES
 from lab.rivals.occupancy import MODELS
 
@@ -21,12 +21,12 @@ from .conftest import TINY
 CATALOG = load_catalog()
 
 
-@pytest.mark.parametrize("form", [*FORMS, *BASELINES])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_form_learns_the_papers_equation(form: str) -> None:
     points = made_points().assign(device="rtx3090")
     work = 2e-14 * points["flops"] + 3e-12 * points["conv_inputs"] + 5e-12 * points["conv_outputs"]
     seconds = (points["batch"] * work + 1e-3).to_numpy()
-    predicted = {**FORMS, **BASELINES}[form]("forward").fit(points, seconds).predict(points)
+    predicted = FORMS[form]("forward").fit(points, seconds).predict(points)
     assert np.median(np.abs(np.log(predicted / seconds))) < (3 if form == "paleo" else 0.5)
 
 
