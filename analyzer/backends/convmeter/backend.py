@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -120,37 +120,51 @@ class _Ratios:
         except UnknownGpu:
             return None
 
-    def moved(
+    def predict(self, cell: Cell, gpu: Gpu, network: str, **of_a_step: Any) -> Prediction:
+        """A network on ``gpu`` from what is known of it on the cell's."""
+        from epochcast.regressor import Profile
+
+        profile = Profile(
+            gpu=cell.device,
+            **{"epoch_s": None, "unit": None, "epochs": 0} | of_a_step,
+            metrics={},
+            feature_set="none",
+            first_epoch_excluded=False,
+            precision="mixed" if "16" in cell.precision else "tf32",
+            group=network[:LONGEST_NAME],
+            type=job_type_of(network) or "cnn",
+        )
+        return self.load().predict(profile, [gpu.name])[0]
+
+    def nearest(self, cells: Sequence[Cell], gpu: Gpu, network: str) -> Cell:
+        """The cell of the device about as fast."""
+        return min(cells, key=lambda cell: abs(math.log(self.predict(cell, gpu, network).ratio)))
+
+    def move(
         self, phases: Mapping[str, Array], cell: Cell, gpu: Gpu, points: pd.DataFrame
     ) -> tuple[dict[str, Array], Prediction]:
         """Seconds on ``gpu`` from those on the cell's, shape (3, n) by phase, and the prediction of the last point's longest.
 
         The widths of both intervals add up (as squares of their logs).
         """
-        from epochcast.regressor import Profile
-
-        network = str(points["network"].iloc[-1])
-        moved: dict[str, list[Prediction]] = {}
-        for phase, seconds in phases.items():
-            moved[phase] = []
-            for (middle, low, high), batch in zip(seconds.T.tolist(), points["batch"].tolist(), strict=True):
-                profile = Profile(
-                    gpu=cell.device,
+        network, batches = str(points["network"].iloc[-1]), points["batch"].tolist()
+        moved: dict[str, list[Prediction]] = {
+            phase: [
+                self.predict(
+                    cell,
+                    gpu,
+                    network,
                     epoch_s=middle,
-                    epoch_s_low=low if np.isfinite(low) else None,
-                    epoch_s_high=high if np.isfinite(high) else None,
                     unit="step",
                     epochs=1,
-                    metrics={},
-                    feature_set="none",
-                    first_epoch_excluded=False,
-                    precision="mixed" if "16" in cell.precision else "tf32",
                     batch=batch,
-                    group=network[:LONGEST_NAME],
-                    type=job_type_of(network) or "cnn",
                     inference=phase == "inference",
+                    **({"epoch_s_low": low, "epoch_s_high": high} if low < high else {}),  # not where they are NaN
                 )
-                moved[phase] += self.load().predict(profile, [gpu.name])
+                for (middle, low, high), batch in zip(seconds.T.tolist(), batches, strict=True)
+            ]
+            for phase, seconds in phases.items()
+        }
         arrays = {
             phase: np.array([(each.seconds, each.low, each.high) for each in own], dtype=np.float64).T
             for phase, own in moved.items()
@@ -170,8 +184,8 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     Raises:
         InputError: the network is unknown or cannot be counted, or nothing answers for the device.
     """
-    device, cells, assumed = _chosen(question, predictor, ratios)
-    cell, gpu, devices = cells[0], ratios.gpu(device), sorted(set(question.devices or (1,)))
+    device, cell, assumed = _chosen(question, predictor, ratios)
+    gpu, devices = ratios.gpu(device), sorted(set(question.devices or (1,)))
     network, size = question.network, question.image_size
     whole = metrics_of(network, size)
     counted = [whole]
@@ -190,8 +204,16 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     points = table_of([metrics for metrics, _, _ in places]).assign(
         batch=[batch for _, batch, _ in places], devices=[count for _, _, count in places]
     )
-    phases, moved = _on_one(question, predictor, cells, points, ratios, gpu)
-    assumed += moved[:1]
+    # The paper's recipe also has several devices.
+    phases = predictor.predict(cell, points if question.recipe == "paper" else points.assign(devices=1))
+    notes = notes_on(cell, points)
+    if gpu is not None and ratios.gpu(cell.device) != gpu:
+        phases, ratio = ratios.move(phases, cell, gpu, points)
+        assumed.append(
+            f"assumed: {gpu.name} was not measured at {cell.precision}; times on {cell.device} x {ratio.ratio:.2f} "
+            f"({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f}), by the regressor"
+        )
+        notes.append(f"{gpu.name}: {ratio.why}")
     if len(series) > 1 and not set(RATE_OF) & set(phases):
         raise InputError(
             f"neither training steps nor inference were measured on {cell.device} at {cell.precision}, so throughput cannot "
@@ -225,12 +247,12 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
         batches=[_batches(group) for group in zip(*by_batch, strict=True)] if len(by_batch) > 1 else [],
         blocks=blocks,
-        notes=[*notes_on(cell, points), *moved[1:], *price_notes([job.rent(step.devices) for step in steps])],
+        notes=[*notes, *price_notes([job.rent(step.devices) for step in steps])],
     )
 
 
-def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios) -> tuple[str, list[Cell], list[str]]:
-    """The device's name, what answers for it and what was assumed: its own fit, else those of GPUs at the same precision.
+def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios) -> tuple[str, Cell, list[str]]:
+    """The device's name, what answers for it and what was assumed: its own fit, else that of the GPU about as fast.
 
     A GPU may have any name that the catalogue takes; capitals, blanks and hyphens do not matter.
     """
@@ -259,11 +281,14 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     for cells in (own, others):
         if fitting := [cell for cell in cells if _bare(cell.precision) == _bare(question.precision or usual)]:
             tensor = "mixed precision (AMP), channels last, as usual on GPUs with tensor cores"
-            return device, fitting, assumed + [f"assumed: {tensor}"] * (not question.precision and usual == USUAL[True])
+            assumed += [f"assumed: {tensor}"] * (not question.precision and usual == USUAL[True])
+            return device, ratios.nearest(fitting, gpu, question.network) if gpu and cells is others else fitting[0], assumed
     if not question.precision and len(own) > 1:
         raise several
-    if not question.precision and (own or others):  # of a model of one's own, which lacks the usual precision
-        return device, own or [cell for cell in others if cell.precision == others[0].precision], assumed
+    if not question.precision and own:  # of a model of one's own, which lacks the usual precision
+        return device, own[0], assumed
+    if not question.precision and others and gpu:
+        return device, ratios.nearest(others, gpu, question.network), assumed
     named = " at ".join(name for name in (question.device, question.precision) if name is not None)
     by = " by the recipe paper" * (question.recipe == "paper")
     raise InputError(
@@ -282,31 +307,6 @@ def _usual_batch(cell: Cell, metrics: NetworkMetrics, gpu: Gpu | None) -> int:
     while batch > 1 and (need := training_memory(metrics.values, batch, cell.precision, memory)) and need.fits is False:
         batch //= 2
     return batch
-
-
-def _on_one(
-    question: ConvMeterQuestion,
-    predictor: ConvNetPredictor,
-    cells: Sequence[Cell],
-    points: pd.DataFrame,
-    ratios: _Ratios,
-    gpu: Gpu | None,
-) -> tuple[dict[str, Array], list[str]]:
-    """Seconds of each phase on one device, shape (3, n); the paper's recipe also has them on several.
-
-    The other value says how they were moved from the GPU that is about as fast; empty where they were not.
-    """
-    alone = points if question.recipe == "paper" else points.assign(devices=1)
-    phases = [predictor.predict(cell, alone) for cell in cells]
-    if gpu is None or ratios.gpu(cells[0].device) == gpu:
-        return phases[0], []
-    moved = [(*ratios.moved(own, cell, gpu, points), cell) for cell, own in zip(cells, phases, strict=True)]
-    answer, ratio, cell = min(moved, key=lambda each: abs(math.log(each[1].ratio)))
-    return answer, [
-        f"assumed: {gpu.name} was not measured at {cell.precision}; times on {cell.device} x {ratio.ratio:.2f} "
-        f"({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f}), by the regressor",
-        f"{gpu.name}: {ratio.why}",
-    ]
 
 
 def _several(

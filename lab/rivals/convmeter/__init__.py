@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.forms import Default, Paper
-from lab.rivals.convmeter.boosting import Boosting
 from lab.rivals.convmeter.paleo import Paleo
 from lab.rivals.convmeter.single_metric import SingleMetric
 
@@ -21,7 +20,6 @@ FORMS: Mapping[str, Callable[[str], Any]] = {
     "inputs": SingleMetric.of("conv_inputs"),
     "outputs": SingleMetric.of("conv_outputs"),
     "paleo": Paleo,
-    "boosting": Boosting,
 }
 """Recipes to predict with first, then forms to compare with; each is called with a phase."""
 

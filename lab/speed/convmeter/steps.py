@@ -77,10 +77,9 @@ def _timm_phase(table: str) -> str:
 
 
 def _timm_answers(table: str, protocol: str) -> dict[str, Answers]:
-    """By form; boosting, which is slow, on the main tables alone."""
-    forms = [form for form in (ON_A_CPU if "i9" in table else FORMS) if form != "boosting" or table in TIMM_MAIN]
+    """By form."""
     points = points_of(f"benchmark-{TIMM[table]}.csv")
-    return {form: left_out(points, _timm_phase(table), form, protocol) for form in forms}
+    return {form: left_out(points, _timm_phase(table), form, protocol) for form in (ON_A_CPU if "i9" in table else FORMS)}
 
 
 def torchvision(draw: bool) -> Iterator[str]:
