@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -43,30 +43,6 @@ _WEIGHTS = (0.5, 0.3, 0.2)
 among a few on timm's four tables, families left out: weights by inner cross-validation are no better (0.0 to 0.2 points)."""
 
 
-class Form(Protocol):
-    """Seconds of a phase on a device at a precision; made for a phase, then fitted."""
-
-    def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
-        """Fit on points (metrics at batch 1, ``batch``, ``devices``) and measured seconds, shape (n,).
-
-        Raises:
-            InputError: there are too few points.
-        """
-        ...
-
-    def predict(self, points: Columns) -> Array:
-        """Seconds, shape (n,), above 0; NaN where it has no answer."""
-        ...
-
-    def arrays(self) -> dict[str, Array]:
-        """Fitted arrays by name."""
-        ...
-
-    def restore(self, arrays: Arrays) -> Self:
-        """Restore a fit from :meth:`arrays`."""
-        ...
-
-
 class Paper:
     """The paper's Eq. 2 to 4 by ordinary least squares: one set of coefficients for one device and one for several.
 
@@ -82,7 +58,15 @@ class Paper:
         self.coefficients: dict[str, dict[str, Array]] = {}
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
-        """Fit where there are as many points as coefficients; as :class:`Form`."""
+        """Fit where there are as many points as coefficients.
+
+        Args:
+            points: metrics at batch 1, ``batch`` and ``devices``; of a step its phases too, where they were measured.
+            seconds: measured, shape (n,).
+
+        Raises:
+            InputError: there are too few points.
+        """
         sizes = []
         for regime, own in _regimes(points).items():
             parts = {
@@ -97,7 +81,7 @@ class Paper:
         return self
 
     def predict(self, points: Columns) -> Array:
-        """As :class:`Form`; NaN on several devices if only single ones were measured, and the other way round."""
+        """Seconds, shape (n,); NaN on several devices if only single ones were measured, and the other way round."""
         answer = np.full(len(column(points, "devices")), np.nan)
         for regime, own in _regimes(points).items():
             if parts := self.coefficients.get(regime):
@@ -146,7 +130,7 @@ class Default:
         self._factor: Any = None
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
-        """Fit all parts; as :class:`Form`."""
+        """Fit all parts; arguments and errors as of :meth:`Paper.fit`."""
         alone = (points["devices"] == 1).to_numpy()
         points, seconds = points[alone], seconds[alone]
         if len(points) < _FEWEST:
@@ -173,7 +157,7 @@ class Default:
         return self
 
     def predict(self, points: Columns) -> Array:
-        """As :class:`Form`; NaN on several devices."""
+        """Seconds, shape (n,); NaN on several devices."""
         terms = np.concatenate(self._terms(points), axis=1)
         base: Array = np.maximum(terms @ self.fitted["pooled"], SHORTEST)
         base[column(points, "devices") > 1] = np.nan
@@ -247,6 +231,10 @@ class Default:
         """So that the distance of two usual networks is about 1.4, however many numbers describe them."""
         standard = np.clip((described - self.fitted["middle"]) / self.fitted["spread"], -_FAR, _FAR)
         return np.asarray(standard / np.sqrt(described.shape[1]), dtype=np.float64)
+
+
+Form = Default | Paper
+"""What a phase is predicted by: made for a phase, fitted, and kept as arrays."""
 
 
 def paper_terms(points: Columns, phase: str, several: bool) -> Array:

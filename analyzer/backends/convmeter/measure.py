@@ -145,14 +145,7 @@ class ConvMeterMeasurement:
             lambda done, total: self._settings.report(f"epochcast: {done}/{total} points"),
         )
         return ConvMeterMeasurementAnswer(
-            rows=collected.rows,
-            new=collected.new,
-            left=collected.left,
-            failed=collected.failed,
-            reasons=dict(collected.reasons),
-            too_long=planned.too_long,
-            unsupported=dict(planned.unsupported),
-            out=question.out,
+            **vars(collected), too_long=planned.too_long, unsupported=dict(planned.unsupported), out=question.out
         )
 
 
