@@ -24,6 +24,7 @@ SHORTEST = 1e-9
 """Seconds: the least that a form predicts."""
 
 _FEWEST = 5
+_ENOUGH = 10  # points for sums that nothing constrains
 
 # Of the loss: relative errors below are as good as none, squared there and absolute beyond.
 _SMALL, _ROUNDS = 0.05, 12
@@ -139,7 +140,8 @@ class Default:
         if self.phase == "update":
             return self
         terms = np.concatenate(self._terms(points), axis=1)
-        self.fitted |= {"free": relative(terms, seconds), "paper": relative(self._paper_terms(points), seconds)}
+        if len(points) >= _ENOUGH:
+            self.fitted |= {"free": relative(terms, seconds), "paper": relative(self._paper_terms(points), seconds)}
         chosen = np.arange(len(points))
         if len(chosen) > _MOST_POINTS:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_POINTS, replace=False))
@@ -167,6 +169,8 @@ class Default:
         corrected = np.log(base) + likeness @ self.fitted["pull"]
         # The share of the errors' variance that measured networks leave open.
         novelty = np.clip(1 - (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1), 0, 1)
+        if "free" not in self.fitted:
+            return np.asarray(np.exp(corrected))
         free = np.log(np.maximum(terms @ self.fitted["free"], SHORTEST))
         paper = np.log(np.maximum(self._paper_terms(points) @ self.fitted["paper"], SHORTEST))
         held = np.clip(free, np.minimum(corrected, paper), np.maximum(corrected, paper))
