@@ -108,7 +108,7 @@ class TrainingConfiguration:
 
     @property
     def keeps_master(self) -> bool:
-        """Whether 16-bit weights have an FP32 copy: as asked for, and always the shard that FSDP's mixed precision casts."""
+        """Whether 16-bit weights have an FP32 copy: as the job says, and always the shard that FSDP's mixed precision casts."""
         return self.master_weights or self.traced_precision != precision_named(self.precision)
 
     @property

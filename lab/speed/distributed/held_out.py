@@ -196,7 +196,7 @@ def exchanges() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     ):
         joined = pd.concat(found[way], ignore_index=True)
         each = joined.groupby(["group", "octave"], as_index=False).median()
-        yield line("exchanges", 0, gpu, each, "sizes of measured all-reduces of A100 and V100", left_out)
+        yield line("exchanges", 0, gpu, each, "sizes of all-reduces measured in nodes of seven kinds of GPU", left_out)
 
 
 def line(
