@@ -28,12 +28,11 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import SearchSpace, search
-from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
-from epochcast.analyzer.backends.occupancy.networks.known_networks import NETWORKS, complete
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network, complete
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import EPOCHS, make
 from lab.speed.convmeter.public_tables import OWN, points_of

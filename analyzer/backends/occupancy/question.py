@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Fill
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import notes_on, occupancy_of
-from epochcast.analyzer.backends.occupancy.networks.known_networks import SIZES, complete
+from epochcast.analyzer.backends.occupancy.networks import SIZES, complete
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option

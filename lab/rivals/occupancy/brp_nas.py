@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
+from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
 from lab.rivals.occupancy.pooling import mean_over_present
 

@@ -21,7 +21,7 @@ from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.models import NAMED
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
-from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError
 from lab.speed.page import DISTRIBUTED, markdown_table, options, publish
 

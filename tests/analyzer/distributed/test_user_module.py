@@ -41,10 +41,6 @@ def deaf(batch):
 def one_tensor(batch=2):
     return Net(), torch.randn(batch, 4)
 
-def needs_values():
-    module = Net(width=int(torch.tensor([8.0]).item()))
-    return module, (torch.randn(5, 4),)
-
 def module_alone():
     return Net()
 
@@ -91,11 +87,6 @@ def test_sizes_are_handed_to_a_factory_that_takes_them(own: str) -> None:
     assert _resolved(f"{own}:sized", 3, 7).inputs[0].shape == (3, 7, 4)
     assert _resolved(f"{own}:one_tensor", 3, 7).inputs[0].shape == (3, 4)
     assert _resolved(f"{own}:one_tensor").inputs[0].shape == (2, 4)
-
-
-def test_a_factory_that_needs_values_is_called_off_the_meta_device(own: str) -> None:
-    made = _resolved(f"{own}:needs_values")
-    assert not next(made.module.parameters()).is_meta
 
 
 @pytest.mark.parametrize(

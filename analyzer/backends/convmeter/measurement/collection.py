@@ -28,7 +28,7 @@ from epochcast.analyzer.backends.convmeter.measurement.plan import Device, Measu
 from epochcast.analyzer.backends.convmeter.measurement.workers import WorkerGroup
 from epochcast.analyzer.backends.convmeter.points import PHASES, points_file
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
-from epochcast.analyzer.backends.reader.failures import failure_reason
+from epochcast.analyzer.backends.network.failures import failure_reason
 from epochcast.analyzer.errors import InputError
 
 _MOST_OF_FREE = 0.5

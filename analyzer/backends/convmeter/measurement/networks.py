@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from epochcast.analyzer.backends.convmeter.measurement.device import free_bytes
 from epochcast.analyzer.backends.convmeter.measurement.plan import PlannedPoint
-from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.network.find import find_network
 
 _MOST_KEPT = 0.25  # of the memory that is free
 

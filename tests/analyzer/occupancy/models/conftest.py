@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.regressor import load_catalog
 
 MadeSample = Callable[..., Sample]

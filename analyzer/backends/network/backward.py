@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.distributed.attention_operator import flops_of
-from epochcast.analyzer.backends.distributed.graph import Phase
-from epochcast.analyzer.backends.distributed.recording import ForwardRecording, TensorReference
-from epochcast.analyzer.backends.reader.aten_operators import kind_of
-from epochcast.analyzer.backends.reader.failures import one_line
-from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.backends.network.attention import flops_of
+from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.operators import kind_of
+from epochcast.analyzer.backends.network.recording import Recording, TensorReference, references, storage_of
 from epochcast.analyzer.errors import InputError
+
+Phase = Literal["forward", "backward"]
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Replay:
         log: what ran.
     """
 
-    recording: ForwardRecording
+    recording: Recording
     tensors: dict[int, Tensor] = field(default_factory=dict)
     saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     core_inputs: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Replay:
         """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
         try:
             self._forward()
-            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.outputs) if isinstance(leaf, TensorReference)]
+            ends = [self.tensors[place.number] for place in references(self.recording.outputs)]
             if ends := [tensor for tensor in ends if tensor.requires_grad]:
                 self._backward(ends)
                 return
@@ -126,12 +126,12 @@ class Replay:
                             self.core_inputs[storage_of(tensor)] = index, float(tensor.untyped_storage().nbytes())
                 with torch.set_grad_enabled(call.trained):
                     answer = call.operator(*args, **kwargs)
-                for place, tensor in zip(tree_leaves(call.result), tree_leaves(answer), strict=True):
-                    if isinstance(place, TensorReference):
-                        self.tensors[place.number] = tensor
-                        makers.setdefault(storage_of(tensor), index)
-                        if tensor.grad_fn is not None:
-                            tensor.grad_fn.metadata.setdefault("call", index)
+                made = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
+                for place, tensor in zip(call.outputs, made, strict=True):
+                    self.tensors[place.number] = tensor
+                    makers.setdefault(storage_of(tensor), index)
+                    if tensor.grad_fn is not None:
+                        tensor.grad_fn.metadata.setdefault("call", index)
         for storage in self.core_inputs.keys() & known:
             del self.core_inputs[storage]
 
