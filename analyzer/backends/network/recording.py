@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_map_only, tree_unflatten
 
 
 @dataclass(frozen=True)
@@ -166,21 +166,19 @@ class Recorder(TorchDispatchMode):
             return torch.device(self.device)
         if "device" in kwargs:
             kwargs["device"] = torch.device("meta")
-        args, kwargs = tree_map_only(Tensor, self.wrap_external, (args, kwargs))
-        answer = operator(*tree_map_only(TracedTensor, _meta, args), **tree_map_only(TracedTensor, _meta, kwargs))
-        answer = tree_map_only(Tensor, self._wrap, answer)
+        leaves, places = tree_flatten((args, kwargs))
+        leaves = [self.wrap_external(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        args, kwargs = tree_unflatten([leaf.meta if isinstance(leaf, TracedTensor) else leaf for leaf in leaves], places)
+        answer = tree_map_only(Tensor, self._wrap, operator(*args, **kwargs))
         if not self.paused:
-            args, kwargs, result = tree_map_only(TracedTensor, _reference, (args, kwargs, answer))
+            args, kwargs = tree_unflatten(map(_reference, leaves), places)
+            result = tree_map(_reference, answer)
             self.calls.append(RecordedCall(operator, tuple(args), kwargs, result, tuple(self.path), self.trained))
         return answer
 
 
-def _meta(tensor: TracedTensor) -> Tensor:
-    return tensor.meta
-
-
-def _reference(tensor: TracedTensor) -> TensorReference:
-    return TensorReference(tensor.number, tensor.meta)
+def _reference(leaf: Any) -> Any:
+    return TensorReference(leaf.number, leaf.meta) if isinstance(leaf, TracedTensor) else leaf
 
 
 def record(module: nn.Module, inputs: tuple[Any, ...], recorder: Recorder, dtype: torch.dtype) -> Recording:
@@ -198,8 +196,7 @@ def record(module: nn.Module, inputs: tuple[Any, ...], recorder: Recorder, dtype
     numbers = frozenset(leaf.number for leaf in tree_leaves(wrapped) if isinstance(leaf, TracedTensor))
     with _module_paths(module, recorder.path), recorder:
         answer = torch.func.functional_call(module, state, wrapped, tie_weights=False)
-    outputs = tree_map(lambda leaf: _reference(leaf) if isinstance(leaf, TracedTensor) else leaf, answer)
-    return Recording(tuple(recorder.calls), recorder.external, numbers, parameters, outputs)
+    return Recording(tuple(recorder.calls), recorder.external, numbers, parameters, tree_map(_reference, answer))
 
 
 def record_evaluation(module: nn.Module, inputs: tuple[Any, ...], whole: bool = False) -> Recording:
