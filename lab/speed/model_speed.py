@@ -87,10 +87,10 @@ def convnets() -> Iterator[str]:
 
 
 def occupancy() -> Iterator[str]:
-    """Export of each network, prediction of one graph, and an epoch of DNN-occu."""
-    exports = {name: median(partial(export, name), 3, time.process_time) for name in NETWORKS}
-    slowest = max(exports, key=exports.__getitem__)
-    yield f"export: median {statistics.median(exports.values()):.2f} s, slowest {exports[slowest]:.2f} s ({slowest})"
+    """Reading each network, prediction of one graph, and an epoch of DNN-occu."""
+    readings = {name: median(partial(read, name), 3, time.process_time) for name in NETWORKS}
+    slowest = max(readings, key=readings.__getitem__)
+    yield f"reading: median {statistics.median(readings.values()):.2f} s, slowest {readings[slowest]:.2f} s ({slowest})"
     rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
     for name in NETWORKS:
         configuration = complete(NetworkConfiguration(name, batch=1))
@@ -108,7 +108,7 @@ def occupancy() -> Iterator[str]:
     yield f"dnn-occu, {len(samples)} graphs, {EPOCHS} epochs by one of them: {EPOCHS * (ends[-1] - ends[0]) / 60:.1f} min"
 
 
-def export(name: str) -> None:
+def read(name: str) -> None:
     """From the name of a network to its graph."""
     graph_of_module(*build_network(complete(NetworkConfiguration(name, 1))), name, 1)
 

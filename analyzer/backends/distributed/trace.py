@@ -94,7 +94,7 @@ def _graph(
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    log = replay.log.operators
+    log = replay.operators
     traffic = [
         g.Traffic(
             cast("Kind", kind_of(entry.operator)),

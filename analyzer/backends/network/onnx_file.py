@@ -202,9 +202,9 @@ class _Network(nn.Module):
         for call in self.calls:
             missing = [name for name in call.node.output if name and name not in values]
             if missing:
-                answers = self._run(call, [values[name] if name else None for name in call.inputs])
+                answers = self._run(call, [values.get(name) for name in call.inputs])
                 values |= dict(zip(call.node.output, answers, strict=False))
-        return [values[entry.name] for entry in self.graph.output]
+        return [values.get(entry.name) for entry in self.graph.output]
 
     def _run(self, call: _Call, inputs: list[Any]) -> Sequence[Any]:
         kind, node = call.operator, call.node

@@ -50,6 +50,9 @@ def _tokens(most: int) -> Mapping[str, Size]:
     return {"sequence": Size(min(128, most), most)}
 
 
+_TEXT_NETWORKS = {"distilbert": "DistilBert", "bert": "Bert", "gpt2": "GPT2"}
+"""As transformers calls their classes."""
+
 _TOWERS = {
     "clip_rn50": "resnet50_clip",
     "clip_vit_b16": "vit_base_patch16_clip_224",
@@ -192,12 +195,9 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
             f"{name} needs timm and transformers, one of which cannot be imported ({type_and_text(error)}); "
             f"{how_to_install('occupancy')}"
         ) from error
-    match name:
-        case "gpt2":
-            return transformers.GPT2Model(transformers.GPT2Config(use_cache=False))
-        case "bert":
-            return transformers.BertModel(transformers.BertConfig())
-    return transformers.DistilBertModel(transformers.DistilBertConfig())
+    settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
+    settings.use_cache = False
+    return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
 
 
 def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:

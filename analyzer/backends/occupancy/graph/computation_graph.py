@@ -84,7 +84,7 @@ class ComputationGraph:
         return self.hyper_parameters[:, HYPER_PARAMETERS.index(name)]
 
     def at_batch(self, batch: int) -> ComputationGraph:
-        """The graph of another batch size, without another export: what is not fixed is proportional to it."""
+        """The graph of another batch size, without reading the network again: what is not fixed is proportional to it."""
         factor = batch / self.batch
         return replace(
             self,
