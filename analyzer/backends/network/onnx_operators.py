@@ -40,6 +40,10 @@ def _values(value: Any) -> list[int]:
     return [] if value is None else [int(one) for one in value.tolist()]
 
 
+def _number(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
 def _for(name: str, rank: int) -> Callable[..., Tensor]:
     """``conv2d`` of ``conv`` and 2."""
     call: Callable[..., Tensor] = getattr(functional, f"{name}{rank}d")
@@ -187,12 +191,12 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Any = None, *_: Any, **giv
 
 
 def _clip(x: Tensor, *bounds: Any, **given: Any) -> Tensor:
-    low, high = [None if one is None else float(one) for one in (*bounds, None, None)[:2]]
+    low, high = map(_number, (*bounds, None, None)[:2])
     return x.clamp(given.get("min", low), given.get("max", high))
 
 
 def _dropout(x: Tensor, *given: Any, ratio: float = 0.5, **_: Any) -> Tensor:
-    return functional.dropout(x, float(given[0]) if given and given[0] is not None else ratio, training=False)
+    return functional.dropout(x, _number(given[0] if given and given[0] is not None else ratio), training=False)
 
 
 def _of_all(call: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -269,8 +273,8 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "ReduceL1": partial(_reduced, partial(torch.linalg.vector_norm, ord=1)),
     "ArgMax": lambda x, axis=0, keepdims=1, **_: torch.argmax(x, axis, bool(keepdims)),
     "ArgMin": lambda x, axis=0, keepdims=1, **_: torch.argmin(x, axis, bool(keepdims)),
-    "TopK": lambda x, k, axis=-1, **_: torch.topk(x, int(k), axis),
-    "CumSum": lambda x, axis, **_: torch.cumsum(x, int(axis)),
+    "TopK": lambda x, k, axis=-1, **_: torch.topk(x, _number(k), axis),
+    "CumSum": lambda x, axis, **_: torch.cumsum(x, _number(axis)),
     "Cast": lambda x, to, **_: x.to(DTYPES[to]),
     "CastLike": lambda x, other, **_: x.to(other.dtype),
     "Identity": lambda x: x,
@@ -295,8 +299,8 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "Resize": _resize,
     "Upsample": _resize,
     "ConstantOfShape": lambda shape, **_: torch.zeros(_values(shape)),
-    "Trilu": lambda x, k=0, upper=1: torch.triu(x, int(k)) if upper else torch.tril(x, int(k)),
-    "OneHot": lambda x, depth, *_, **__: functional.one_hot(x, int(depth)),
+    "Trilu": lambda x, k=0, upper=1: torch.triu(x, _number(k)) if upper else torch.tril(x, _number(k)),
+    "OneHot": lambda x, depth, *_, **__: functional.one_hot(x, _number(depth)),
 }
 """By type; they are called with the node's inputs in order and its attributes by name. ``Dense`` stands for fused nodes."""
 

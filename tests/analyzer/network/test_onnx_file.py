@@ -200,10 +200,15 @@ def test_slices_and_shapes_that_are_computed(tmp_path: Path) -> None:
         numpy_helper.from_array(np.array(values, np.int64), name) for name, values in {"a": [-1], "b": [-9], "i": [1]}.items()
     ]
     nodes = [node("Shape", "x", "s"), node("Gather", "s i", "n"), node("Neg", "n", "m"), node("Slice", "x a b i a", "z")]
-    nodes += [node("Relu", "z", "r"), node("Concat", "a n", "t", axis=0), node("Reshape", "r t")]
+    nodes += [
+        node("TopK", "z i", "r places"),
+        node("Concat", "a i", "t", axis=0),
+        node("Reshape", "r t", "q"),
+        node("Relu", "q"),
+    ]
     graph = read(tmp_path, model(nodes, {"x": ["batch", 8]}, held), batch=3)
-    assert graph.words == ("copy", "relu")
-    assert graph.column("written").tolist() == [24, 24]
+    assert graph.words == ("copy", "arg_reduce", "relu")
+    assert graph.column("written").tolist() == [24, 6, 3]
 
 
 def test_two_files_are_two_towers(tmp_path: Path) -> None:

@@ -40,13 +40,17 @@ def _hyper_parameters(word: str, inputs: Sequence[Tensor], answer: Shape, settin
         case "convolution" | "transposed_convolution":
             return _convolution(inputs, answer, settings)
         case "linear" | "matmul":
-            inner = shape[0 if settings.get("transposed") else -1]
-            if settings.get("equation"):
-                inner = _summed(settings["equation"], inputs)
+            inner = _summed(settings["equation"], inputs) if "equation" in settings else shape[-1]
             product = {"input_features": inner, "output_features": (1, *answer)[-1], "reduced": inner}
             return product if word == "linear" else {**product, "rows": answer[-2] if len(answer) > 1 else 1}
         case "attention":
-            return _attention(shape, inputs[1].shape, answer, settings)
+            return {
+                "input_features": shape[-1],
+                "output_features": answer[-1],
+                "heads": shape[-3] if len(shape) > 2 else 1,
+                "rows": shape[-2],
+                "reduced": inputs[1].shape[-2],
+            }
         case "lstm" | "gru" | "rnn":
             directions = 2 if settings.get("bidirectional") else 1
             return {
@@ -63,7 +67,7 @@ def _hyper_parameters(word: str, inputs: Sequence[Tensor], answer: Shape, settin
         case "layer_norm" | "rms_norm":
             return {"reduced": math.prod(settings["normalized_shape"])}
         case "group_norm":
-            groups = settings.get("num_groups") or settings.get("group") or answer[1]
+            groups = settings.get("num_groups", answer[1])
             reduced = math.prod(answer) / max(1, answer[0] * groups)
             return {"input_features": answer[1], "groups": groups, "reduced": reduced}
         case "softmax":
@@ -76,11 +80,8 @@ def _hyper_parameters(word: str, inputs: Sequence[Tensor], answer: Shape, settin
 
 
 def _convolution(inputs: Sequence[Tensor], answer: Shape, settings: Settings) -> Hyper:
-    image, groups = inputs[0].shape, settings.get("groups", 1)
-    # Scales of quantised ones come before the weight; an image may be without a batch.
-    weight = next((value for value in inputs[1:] if len(value.shape) == len(image)), inputs[1])
-    kernel = weight.shape[2:]
-    channels = -1 - len(kernel)
+    image, kernel, groups = inputs[0].shape, inputs[1].shape[2:], settings.get("groups", 1)
+    channels = -1 - len(kernel)  # an image may be without a batch
     return {
         "input_features": image[channels],
         "output_features": answer[channels],
@@ -101,17 +102,6 @@ def _summed(equation: str, inputs: Sequence[Tensor]) -> int:
         if "..." not in axes:
             sides |= zip(axes, value.shape, strict=True)
     return math.prod(side for axis, side in sides.items() if axis not in answered)
-
-
-def _attention(query: Shape, key: Shape, answer: Shape, settings: Settings) -> Hyper:
-    packed = settings.get("packed_heads") if len(query) <= 3 else None  # ONNX may have all heads in the last axis
-    return {
-        "input_features": query[-1] / (packed or 1),
-        "output_features": answer[-1] / (packed or 1),
-        "heads": packed or settings.get("heads") or (query[-3] if len(query) > 2 else 1),
-        "rows": query[-2],
-        "reduced": key[-2],
-    }
 
 
 def _pool(shape: Shape, answer: Shape, settings: Settings) -> Hyper:
