@@ -74,7 +74,6 @@ class _Layer:
         kind: one of :data:`.metrics.KINDS`.
         read, written: elements of the activations.
         flops: 0 for what memory bounds.
-        products: added up for one output element; 0 where nothing is multiplied.
         weight: the kernel of a convolution or dense layer; None for other operators.
     """
 
@@ -82,7 +81,6 @@ class _Layer:
     read: int
     written: int
     flops: float = 0.0
-    products: float = 0.0
     weight: TensorReference | None = None
 
 
@@ -106,8 +104,8 @@ def _layer_of(call: RecordedCall, activations: Sequence[TensorReference]) -> _La
     if activations and name in _PRODUCTS:
         factors = call.arguments[_PRODUCTS[name] :][:2]
         weight = next((factor for factor in factors if factor not in activations), None)
-        products = factors[0].meta.shape[-1]
-        return _Layer("linear" if weight else "attention", read, written, 2.0 * products * written, products, weight)
+        flops = 2.0 * factors[0].meta.shape[-1] * written
+        return _Layer("linear" if weight else "attention", read, written, flops, weight)
     return _Layer(kind, read, written)
 
 
@@ -120,7 +118,7 @@ def _convolution(arguments: Sequence[Any], read: int, written: int) -> _Layer:
         kind = "depthwise" if image.meta.shape[1] // groups <= _DEPTHWISE else "grouped"
     else:
         kind = "pointwise" if math.prod(kernel[2:]) == 1 else "spatial"
-    return _Layer(kind, read, written, flops, flops / (2 * written), weight)
+    return _Layer(kind, read, written, flops, weight)
 
 
 def _sums(layers: Iterable[_Layer]) -> dict[str, float]:
@@ -138,7 +136,7 @@ def _sums(layers: Iterable[_Layer]) -> dict[str, float]:
         if layer.kind in _CONVOLUTIONS:
             values["conv_inputs"] += layer.read
             values["conv_outputs"] += layer.written
-            values["narrow_flops"] += layer.flops if layer.products < _NARROW else 0.0
+            values["narrow_flops"] += layer.flops if layer.flops < 2 * layer.written * _NARROW else 0.0
         if layer.weight is not None:
             values["layers"] += 1
             kind = "conv_weights" if layer.kind in _CONVOLUTIONS else "linear_weights"
