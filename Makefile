@@ -27,7 +27,7 @@ ifneq (,$(and $(findstring convnets,$(EXTRAS)),$(findstring occupancy,$(EXTRAS))
 MEASURED += distributed.fx_graph
 endif
 ifneq (,$(findstring occupancy,$(EXTRAS)))
-MEASURED += occupancy.modelled_kernels occupancy.inference_configurations occupancy.measured model_speed
+MEASURED += occupancy.modelled occupancy.measured model_speed
 endif
 
 # The tests' asserts are rewritten once, and not in every run by every worker.

@@ -428,7 +428,7 @@ def short_name(row: Placement) -> str:
 _PER_ROW = 3
 _MOST_TICKS = 7
 _LINES = ((BLUE, "o-"), (ORANGE, "s--"))
-_BARS = (("#4d4d4d", ""), ("#a6a6a6", ""), (BLUE, ""), (GREEN, ""), (BLUE, "////"), (GREEN, "////"))
+_BARS = (("#4d4d4d", ""), ("#a6a6a6", ""), (BLUE, ""), (GREEN, ""), (BLUE, "////"), (GREEN, "////"), (ORANGE, ""))
 
 
 def chart_figure(chart: Chart | Ratios) -> Figure:

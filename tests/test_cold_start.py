@@ -16,7 +16,7 @@ HEAVY = (
     *("fastapi", "prometheus_client", "importlib.metadata"),
 )
 PREDICTING = ("sklearn", "catboost", "matplotlib", "torch", "pydantic", "requests", "scipy")
-DRAWING = ("matplotlib", "torch", "requests", "simpy", "fastapi")
+DRAWING = ("matplotlib", "torch", "requests", "fastapi")
 
 
 def _loaded(*commands: tuple[str | Path, ...]) -> list[set[str]]:

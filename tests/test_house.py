@@ -38,7 +38,6 @@ AT_IMPORT = {
             "requests",
             "rich",
             "scipy",
-            "simpy",
             "urllib3",
         ),
         "yaml",
@@ -52,7 +51,6 @@ ALSO_AT_IMPORT = {
     "analyzer/live": {"prometheus_client"},
     "analyzer/node": {"prometheus_client"},
     "analyzer/service": {"anyio", "fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
-    "analyzer/backends/occupancy": {"joblib", "sklearn", "torch_geometric"},
 }
 
 

@@ -19,11 +19,9 @@ from epochcast.analyzer.backends.occupancy.packing.experiment import (
     orderings,
     summarise,
 )
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
 from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
-from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.quantities import MemorySize
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option

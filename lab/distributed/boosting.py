@@ -23,7 +23,7 @@ def fit_boosting(X: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray
         max_iter=_TREES,
         learning_rate=_RATE,
         max_leaf_nodes=_LEAVES,
-        min_samples_leaf=min(_LEAST_ROWS, max(len(y) // 10, 1)),
+        min_samples_leaf=min(_LEAST_ROWS, max(len(y) // 3, 1)),
         l2_regularization=_SHRINKAGE,
         early_stopping=False,
         random_state=0,

@@ -1,14 +1,13 @@
 """Fit the coefficients on measured runs: a few efficiencies, held by what is believed of each, so that ten runs are enough.
 
-Residuals are logs of predicted over measured time. Disturbances only ever slow a run, so a run that is slower than the
-model explains less and less the slower it is (Cauchy's loss), while one that is faster counts by the square. Each coefficient's
-log has a normal prior around what is believed of it (:data:`SPREAD`).
+Residuals are logs of predicted over measured time; what is far off counts less than by the square, either way. Each
+coefficient's log has a normal prior around what is believed of it (:data:`SPREAD`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +15,40 @@ from scipy.optimize import least_squares
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
+from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
-    "gemm": (0.05, 1.0),
-    "gemm_depth": (1.0, 4096.0),
-    "gemm_tail": (0.01, 8.0),
-    "gemm_bandwidth": (0.1, 1.0),
-    "bandwidth": (0.1, 1.5),  # kernels fused further than the graph says pass 1
-    "launch": (1e-8, 1e-4),
+    "products": (0.5, 2.0),
+    "attention": (0.5, 3.0),
+    "throttled": (0.5, 2.0),
+    "passes": (0.3, 3.0),  # kernels fused further than the graph says fall below 1
+    "gap": (1e-8, 5e-6),  # what a host needs to launch one kernel
     "node_link": (0.05, 3.0),  # overlap with computation passes 1
     "network": (0.05, 1.5),
     "optimizer": (0.05, 1.5),
+    "doubling": (1e-4, 0.1),
 }
 """What a fitted coefficient may be."""
 
 
 SPREAD: Mapping[str, float] = {
-    "gemm": 0.15,
-    "gemm_depth": 0.5,
-    "gemm_tail": 0.7,
-    "gemm_bandwidth": 0.2,
-    "bandwidth": 0.4,
-    "launch": 0.5,
+    "products": 0.1,
+    "attention": 0.2,
+    "throttled": 0.15,
+    "passes": 0.3,
+    "gap": 0.3,
     "node_link": 0.4,
     "network": 0.4,
     "optimizer": 0.4,
+    "doubling": 1.0,
 }
 """Standard deviation of each belief, of the coefficient's logarithm."""
 
 
-_NOISE = 0.05
+_NOISE = 0.03
 """Standard deviation of the log of a time that the model explains."""
 
 _NAMES = tuple(coefficient.name for coefficient in fields(Coefficients))
@@ -59,19 +59,19 @@ class CalibrationSample:
     """A run ready to be fitted: its prepared job, where the work of its operators is kept, and its seconds."""
 
     prepared: PreparedJob
-    times: CalibratedTimes
+    times: OperatorTimes
     seconds: float
 
     @classmethod
-    def of(cls, prepared: PreparedJob, seconds: float) -> CalibrationSample:
+    def of(cls, prepared: PreparedJob, seconds: float, operators: OperatorModel) -> CalibrationSample:
         """Collect what no coefficient changes."""
         job = prepared.job
-        times = CalibratedTimes(prepared.cluster.gpu, precision_named(job.precision), Coefficients(), job.fused_kernels)
-        return cls(prepared, times, seconds)
+        times = LearnedTimes(prepared.cluster.gpu, operators, precision_named(job.precision), job.fused_kernels)
+        return cls(prepared, RememberedTimes(times), seconds)
 
     def predict(self, coefficients: Coefficients) -> float:
         """Seconds of one iteration."""
-        return iteration(self.prepared, replace(self.times, coefficients=coefficients), coefficients).seconds
+        return iteration(self.prepared, self.times, coefficients).seconds
 
 
 def fit(
@@ -98,8 +98,8 @@ def fit(
             progress(calls)
         coefficients = _coefficients(x)
         errors = (np.log([run.predict(coefficients) for run in runs]) - measured) / _NOISE
-        # Squared by least_squares, the left side is Cauchy's loss, log(1 + e^2).
-        errors = np.where(errors < 0, -np.sqrt(np.log1p(errors**2)), errors)
+        # Squared by least_squares, this is the soft L1 loss, 2 (sqrt(1 + e^2) - 1).
+        errors = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
         return np.concatenate([errors, (x - start) / spread])
 
     start = np.clip(start, low, high)

@@ -19,6 +19,7 @@ import numpy as np
 
 from epochcast.analyzer.backends.distributed.backend import require_torch
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest, DistributedModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import OperatorModel
 from epochcast.analyzer.cli import progress
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
@@ -43,7 +44,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
         raise InputError("nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH")
     began = time.monotonic()
     require_place(asked.out, DistributedManifest)
-    model, answer = replace(DistributedModel.load(), operators=None), {"rows": 0, "gpus": []}
+    model, answer = DistributedModel.load(), {"rows": 0, "gpus": []}
     if asked.data:
         model, answer = fit_coefficients([run for path in asked.data for run in read_runs(path)])
     if asked.operators is not None:
@@ -59,18 +60,20 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     return {**answer, "seconds": round(time.monotonic() - began, 1)}
 
 
-def fit_coefficients(runs: Sequence[MeasuredIteration]) -> tuple[DistributedModel, dict[str, Any]]:
-    """The model with coefficients fitted to runs, and their error on these very runs."""
+def fit_coefficients(
+    runs: Sequence[MeasuredIteration], operators: OperatorModel | None = None
+) -> tuple[DistributedModel, dict[str, Any]]:
+    """The model with coefficients fitted to runs by operator times (None: the shipped), and their error on these very runs."""
     require_torch()
     from lab.evaluate.distributed_protocols import RunEvaluator
 
-    evaluator = RunEvaluator(progress.show)
+    operators = operators or DistributedModel.load().operators
+    evaluator = RunEvaluator(progress.show, operators)
     coefficients = evaluator.fit(runs)
     scores = score(np.array([run.seconds for run in runs]), evaluator.predict(runs, coefficients))
-    model = replace(
-        DistributedModel.load(),
-        operators=None,
-        coefficients=coefficients,
+    model = DistributedModel(
+        coefficients,
+        operators,
         runs=len(runs),
         gpus=tuple(sorted({run.gpu for run in runs})),
         precisions=tuple(sorted({run.job.precision for run in runs})),

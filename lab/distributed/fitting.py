@@ -25,7 +25,8 @@ _PRIOR, _PRIOR_WIDTH, _PRIOR_WEIGHT = 0.3, 0.5, 0.03
 _LEAST_NET = 0.05
 """Least share of a measurement that is not dispatch."""
 
-_FEWEST = 20
+_FEWEST = 3
+"""Measured rows of a family in a dtype from which a GPU has rates of its own; the prior holds them while they are few."""
 
 _UNTYPICAL = 0.1
 """Weight of products that no training has (:func:`.operator_rows.is_typical`)."""
@@ -34,7 +35,7 @@ _UNTYPICAL = 0.1
 def fit_operators(corpus: pd.DataFrame, catalog: Catalog) -> OperatorModel:
     """Learn operator times from a corpus (:mod:`.corpus`).
 
-    Families with fewer than 20 rows on a GPU do not count that GPU.
+    A family with fewer than three rows in a dtype of a GPU does not count there.
 
     Raises:
         InputError: no family has enough rows, or a GPU lacks a dtype that the corpus measured on it.

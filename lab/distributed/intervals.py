@@ -16,9 +16,8 @@ def inside(
     predicted: NDArray[np.float64],
     bits: int,
     gpu: Literal["measured", "new"],
-    source: str,
 ) -> float:
     """Share of iterations of products, seconds of shape (n,) each, within the interval of their row; NaN without any."""
     known = np.isfinite(predicted)
     errors = np.abs(np.log(measured[known] / predicted[known]))
-    return float((errors <= math.log(row_of("products", bits, gpu, source).factor)).mean()) if known.any() else math.nan
+    return float((errors <= math.log(row_of("products", bits, gpu).factor)).mean()) if known.any() else math.nan

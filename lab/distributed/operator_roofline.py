@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.graph import Operator
-from epochcast.analyzer.backends.distributed.precision import peak_flops
+from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
+from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops
 from epochcast.regressor import Gpu
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """Operator times of a GPU of the catalogue at full speed; ``tf32``: FP32 matrix products run on TF32 tensor cores."""
+    """Operator times of a GPU of the catalogue at full speed; ``fused``: neighbouring one-pass operators are one kernel."""
 
     gpu: Gpu
-    tf32: bool = False
+    precision: Precision
+    fused: bool = False
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,); communication counts as 0.
@@ -30,10 +32,11 @@ class Roofline:
         Raises:
             InputError: the GPU lacks a dtype.
         """
-        return np.array([self._seconds(operator) for operator in operators], dtype=np.float64)
-
-    def _seconds(self, operator: Operator) -> float:
-        if operator.kind == "communication":
-            return 0.0
-        computing = operator.flops / peak_flops(self.gpu, operator.dtype, self.tf32) if operator.flops else 0.0
-        return max(computing, operator.bytes / self.gpu.memory_bandwidth)
+        computing = [index for index, operator in enumerate(operators) if operator.kind != "communication"]
+        shapes = shapes_of([operators[index] for index in computing], self.precision, self.fused)
+        peaks = [
+            peak_flops(self.gpu, dtype) if flops else 1.0 for dtype, flops in zip(shapes["dtype"], shapes["flops"], strict=True)
+        ]
+        seconds = np.zeros(len(operators))
+        seconds[computing] = np.maximum(shapes["flops"] / peaks, shapes["bytes"] / self.gpu.memory_bandwidth)
+        return seconds

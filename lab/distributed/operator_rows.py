@@ -7,9 +7,9 @@ import pandas as pd
 from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS
 
-FAMILIES = ("linear", "bmm", "normalisation", "softmax", "elementwise")
-"""Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch of them; ``elementwise``: everything
-else that takes one pass over memory (copies, gathers, reductions, casts and losses too)."""
+FAMILIES = ("linear", "bmm", "attention", "convolution", "normalisation", "softmax", "elementwise")
+"""Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch; ``attention``: the fused kernel;
+``elementwise``: all else that takes one pass over memory (copies, gathers, reductions, casts and losses too)."""
 
 
 _LARGEST_SIDE, _LEAST_SIDE, _LEAST_FLOPS = 16384, 32, 1e9

@@ -10,6 +10,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
+from lab.speed.page import public
 
 _VTRAIN = {
     "Parameters (billion)": "parameters",
@@ -25,6 +26,10 @@ _VTRAIN = {
     "pipeline parallelism": "pipeline",
     "iteration time (ms)": "milliseconds",
 }
+
+
+_DROPOUT = "dropout=0.1,attention_dropout=0.1"
+"""Megatron-LM's defaults."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ def read_runs(path: Path) -> list[MeasuredIteration]:
         raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
     if table.empty:
         raise InputError(f"{str(path)!r} has no rows; give measured runs")
+    if "note" in table:
+        table = _fsdp(table)
     runs = _vtrain(table, path) if _VTRAIN.keys() <= set(table.columns) else _own(table, path)
     merged: dict[Any, list[MeasuredIteration]] = {}
     for run in runs:
@@ -103,7 +110,7 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
         )
         if job.gpus != counts["gpus"]:
             raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {counts['gpus']} GPUs; make them equal")
-        model = f"gpt:hidden={counts['hidden']},layers={counts['layers']},heads={counts['heads']},vocab=51200"
+        model = f"gpt:hidden={counts['hidden']},layers={counts['layers']},heads={counts['heads']},vocab=51200,{_DROPOUT}"
         runs.append(
             MeasuredIteration(
                 model=model,
@@ -117,6 +124,17 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
             )
         )
     return runs
+
+
+def _fsdp(table: pd.DataFrame) -> pd.DataFrame:
+    """Public runs under FSDP (``runs_2.csv.gz``), whose notes say how weights were sharded.
+
+    vectorlm trains in BF16 throughout: 8 billion parameters with FP32 copies do not fit on the one A100 of its rows.
+    """
+    partly = table["note"].str.contains("SHARD_GRAD_OP")
+    return table.assign(
+        zero=partly.map({True: 2, False: 3}), master_weights=table["master_weights"] & (table["family"] != "vectorlm-FSDP")
+    ).drop(columns=["source", "family", "gpus", "mfu", "note"])
 
 
 def _own(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
@@ -137,3 +155,9 @@ def _own(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
 def _whole(value: Any) -> Any:
     """pandas makes floats of whole numbers in a column with gaps."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def public_runs() -> list[MeasuredIteration]:
+    """All public runs: vTrain's, and those under FSDP."""
+    files = ("distributed/vtrain_multi_node.csv", "distributed/runs_2.csv.gz")
+    return [run for file in files for run in read_runs(public(file))]

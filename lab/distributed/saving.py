@@ -28,10 +28,10 @@ def save_model(model: DistributedModel, folder: Path) -> None:
             "precisions": model.precisions,
             "parameters": model.parameters,
         },
-        "operators": None if model.operators is None else _state(model.operators),
+        "operators": _state(model.operators),
     }
     arrays: dict[str, NDArray[Any]] = {}
-    for name, family in ({} if model.operators is None else model.operators.families).items():
+    for name, family in model.operators.families.items():
         arrays |= under(name, family.trees.arrays())
     save(folder, DistributedManifest, state, arrays)
 

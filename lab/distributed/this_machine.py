@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+from dataclasses import replace
 
 import torch
 
@@ -13,7 +14,6 @@ from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Extraction
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
@@ -24,8 +24,8 @@ from lab.distributed.profile_cache import ProfileCache
 NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
 """Over which one process sends nothing."""
 
-AS_MEASURED = Coefficients(bandwidth=1.0, optimizer=1.0)
-"""The bandwidth of :func:`this_machine` is measured, so that no share of it is lost."""
+AS_MEASURED = Coefficients(gap=0.0, optimizer=1.0)
+"""Operators and the bandwidth of :func:`this_machine` are measured as they run, so that nothing is lost beside."""
 
 
 def this_machine() -> Gpu:
@@ -45,13 +45,12 @@ def this_machine() -> Gpu:
     )
 
 
-def predictor_here(model: str, recipe: str = "default", extraction: Extraction = "recording") -> IterationPredictor:
+def predictor_here(model: str, recipe: str = "default") -> IterationPredictor:
     """Predicts jobs of a model on this machine from operators that are run here, and kept from run to run."""
     return IterationPredictor(
-        ModelGraphs.of(model, "cpu", extraction=extraction),
+        ModelGraphs.of(model, "cpu", extraction="fx" if recipe == "paper" else "recording"),
         recipe,
-        DistributedModel(AS_MEASURED),
-        "table",
+        replace(DistributedModel.load(), coefficients=AS_MEASURED),
         lambda _, precision: ProfiledTimes("cpu", precision, ProfileCache()),
         intra=NO_LINK,
     )
@@ -64,8 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--micro-batch", type=int, default=1)
     parser.add_argument("--sequence-length", type=int, default=128)
     parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--recipe", default="default", choices=("default", "seed"))
-    parser.add_argument("--graph", default="recording", choices=("recording", "fx"))
+    parser.add_argument("--recipe", default="default", choices=("default", "paper"))
     asked = parser.parse_args(arguments)
     job = TrainingConfiguration(
         micro_batch=asked.micro_batch,
@@ -73,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
         sequence_length=asked.sequence_length,
         precision=asked.precision,
     )
-    predictor, gpu = predictor_here(asked.model, asked.recipe, asked.graph), this_machine()
+    predictor, gpu = predictor_here(asked.model, asked.recipe), this_machine()
     parts = (predictor.graphs.graph(job).before, *predictor.graphs.graph(job).blocks, predictor.graphs.graph(job).after)
     times = predictor.times(gpu, job)
     times.seconds([operator for block in parts for operator in block.operators])  # all in the same rounds

@@ -108,7 +108,7 @@ def _figures(recipe: str, answers: RecipePredictions, drawn: bool) -> dict[str, 
         **asdict(answers.figures),
         "spread": [draw.mape for draw in answers.by_test().values()] if drawn else [],
         "regret": None if drawn else regret(answers),
-        "inside": inside(answers.measured, answers.predicted, 16, "measured", "calibrated") if is_ours else None,
+        "inside": inside(answers.measured, answers.predicted, 16, "measured") if is_ours else None,
         "by": {key: {name: asdict(own) for name, own in answers.by(key).items()} for key in ("size", "parallelism")},
     }
 

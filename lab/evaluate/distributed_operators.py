@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
+from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor import InputError as RegressorInputError
@@ -24,6 +25,8 @@ from lab.distributed.fitting import fit_operators
 from lab.distributed.intervals import inside
 from lab.distributed.operator_roofline import Roofline
 from lab.distributed.probe import ProbedTimes, choose_probe, correct
+
+_FP32 = precision_named("fp32")
 
 DRAWS = 10
 """Probes per GPU, seeds 0 to 9."""
@@ -80,7 +83,7 @@ class GpuEvaluation:
             "rmse": scores.rmse,
             "r2": scores.r2,
             "coverage": best["n"] / total if total else float("nan"),
-            "inside": inside(table["seconds"].to_numpy(), table["zero"].to_numpy(), 32, "new", "learned"),
+            "inside": inside(table["seconds"].to_numpy(), table["zero"].to_numpy(), 32, "new"),
             "by": {
                 f"{gpu} {mode}": self._by_method(table[(table["gpu"] == gpu) & (table["mode"] == mode)])
                 for gpu, mode in places_by(table, "gpu", "mode")
@@ -183,8 +186,8 @@ def evaluate_by_gpu(
             operators.append(_by_family(gpu, own, zero, probes, sharpened))
         for row in measured.rows[measured.rows["gpu"] == gpu].to_dict("records"):
             run = operators_of(str(row["model"]), int(row["batch"]), int(row["sequence_length"]), row["mode"] == "training")
-            shapes = shapes_of([operator for operator in run if operator.kind != "communication"])
-            seconds = {"zero": zero.seconds_of(shapes).sum(), "roofline": Roofline(catalog[gpu]).seconds(run).sum()}
+            shapes = shapes_of([operator for operator in run if operator.kind != "communication"], _FP32)
+            seconds = {"zero": zero.seconds_of(shapes).sum(), "roofline": Roofline(catalog[gpu], _FP32).seconds(run).sum()}
             for draw in range(draws if probe else 0):
                 seconds[f"probe_{draw}"] = sharpened[draw].seconds_of(shapes).sum() if sharpened else np.nan
             predictions.append({**row, **seconds})

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.iteration import prepare
+from epochcast.analyzer.backends.distributed.operator_time.learned import OperatorModel
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.scoring import Scores, score
 from lab.distributed.calibration import CalibrationSample, fit
@@ -46,7 +48,8 @@ def regret(answers: RecipePredictions) -> dict[str, float]:
 class RunEvaluator:
     """Fits and predicts runs; graphs and clusters are made once."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
+    def __init__(self, progress: Progress | None = None, operators: OperatorModel | None = None) -> None:
+        self._operators = operators or DistributedModel.load().operators
         self._graphs: dict[str, ModelGraphs] = {}
         self._measured: dict[MeasuredIteration, CalibrationSample] = {}
         self._fits: dict[tuple[MeasuredIteration, ...], Coefficients] = {}
@@ -83,7 +86,7 @@ class RunEvaluator:
         if run not in self._measured:
             cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
             prepared = prepare(self.graphs(run).graph(run.job), run.job, cluster)
-            self._measured[run] = CalibrationSample.of(prepared, run.seconds)
+            self._measured[run] = CalibrationSample.of(prepared, run.seconds, self._operators)
         return self._measured[run]
 
     def predict(

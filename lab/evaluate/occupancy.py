@@ -20,11 +20,9 @@ from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, note
 from lab.evaluate.common.comparison import ALL, check_rows, compared, each_recipe, held_out_figures, rows_options
 from lab.evaluate.occupancy_protocols import FOLDS, PROTOCOLS, cross_validate, peak_memory, train_and_test
-from lab.occupancy.fit import model_options
-from lab.occupancy.fitting import unfitted
-from lab.occupancy.models import DEFAULT_MODEL, Model
+from lab.occupancy.fit import reading_options
+from lab.occupancy.models import DEFAULT_MODEL, EPOCHS, MODELS, Model
 from lab.occupancy.training_jobs import LABELS, TrainingJobs, read_training_jobs
-from lab.rivals.occupancy import MODELS
 
 PEAK_MEMORY = "peak-memory"
 """The recipe that knows torch's allocator, of peak memory alone."""
@@ -41,7 +39,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--folds", type=int, help=f"groups that leave in turn, of --protocol layers (default {FOLDS})")
     parser.add_argument("--recipe", choices=(*MODELS, PEAK_MEMORY, ALL), help="model to fit; all compares them")
-    model_options(parser)
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="of dnn-occu")
+    reading_options(parser)
     gpus_option(parser)
 
 
@@ -74,7 +73,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
             answers, crashes = peak_memory(known, every, own, say)
             memory = {"out_of_memory": asdict(crashes)}
         else:
-            make = partial(unfitted, name, {"seed": asked.seed, "epochs": asked.epochs})
+            make = partial(MODELS[name], asked.seed, asked.epochs)
             if protocol is None:
                 answers = train_and_test(fitted, tested, label, make)
             else:

@@ -2,7 +2,7 @@
 
 Reads tables from `python -m lab.measure occupancy` and GPUMemNet's tables of random networks measured with DCGM.
 
-python -m lab.fit occupancy --data trainings.csv --model dnn-occu --epochs 50 --out my-gpu
+python -m lab.fit occupancy --data trainings.csv --out my-gpu
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from epochcast.regressor import load_catalog
 from epochcast.regressor.model_folder import require_place
 from lab.commands import gpus_option
 from lab.occupancy.fitting import fit_predictor
-from lab.occupancy.models import DEFAULT_MODEL, EPOCHS, save_predictor
+from lab.occupancy.models import save_predictor
 from lab.occupancy.training_jobs import read_training_jobs
-from lab.rivals.occupancy import MODELS
 
 
-def model_options(parser: argparse.ArgumentParser) -> None:
-    """How tables of measured trainings are read, and a model fitted to them."""
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help="training epochs of a neural model")
+def reading_options(parser: argparse.ArgumentParser) -> None:
+    """How tables of measured trainings are read."""
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--gpu", help="GPU that was measured, if a table does not name it (default: A100 SXM4 40GB)")
 
@@ -33,9 +31,8 @@ def model_options(parser: argparse.ArgumentParser) -> None:
 def options(parser: argparse.ArgumentParser) -> None:
     """What to fit a predictor of occupancy to."""
     parser.add_argument("--data", type=Path, action="append", required=True, help="measured trainings, CSV (repeatable)")
-    parser.add_argument("--model", default=DEFAULT_MODEL, choices=tuple(MODELS), help="of SM occupancy and SM activity")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
-    model_options(parser)
+    reading_options(parser)
     gpus_option(parser)
 
 
@@ -45,7 +42,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     catalog = load_catalog(asked.gpus)
     jobs = read_training_jobs(asked.data, catalog, None if asked.gpu is None else catalog.resolve(asked.gpu))
     require_place(asked.out, OccupancyManifest)  # before a fit that may take an hour
-    predictor = fit_predictor(jobs, asked.model, {"seed": asked.seed, "epochs": asked.epochs}, progress.show)
+    predictor = fit_predictor(jobs, asked.seed, progress.show)
     save_predictor(predictor, asked.out)
     return {
         **predictor.fitted.model_dump(mode="json"),

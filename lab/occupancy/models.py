@@ -1,29 +1,27 @@
-"""Models of occupancy that can be fitted, by name: the product's, and those that rivals add."""
+"""Models of SM occupancy and activity that can be fitted, by name: the product's trees, the paper's network, the mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.models import Model as FittedModel
-from epochcast.analyzer.backends.occupancy.models import imported
-from epochcast.analyzer.backends.occupancy.models.trees import Floats, Mean, StepTrees
-from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
-from epochcast.analyzer.backends.occupancy.predictor import FEATURES, OccupancyManifest, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest, OccupancyPredictor, StepTrees
+from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.arrays import under
 from epochcast.regressor.model_folder import save
 from epochcast.regressor.trees import Trees
-from lab.occupancy.learnt import learnt, output_of
 
-EPOCHS = 50
-"""Of networks; the DNN-occu paper names no number."""
+Floats = NDArray[np.float64]
+
+EPOCHS = 30
+"""Of DNN-occu; its paper names no number."""
 
 # By choice, between a few values on folds of equal networks: many small steps, and columns that are much alike take turns.
 _TREES = 600
@@ -33,10 +31,18 @@ _LEAST_ROWS = 8
 _COLUMNS = 0.4
 
 
-class Model(FittedModel, Protocol):
-    """Made unfitted, then fitted or restored."""
+class Predicts(Protocol):
+    """A fitted model."""
 
-    def fit(self, samples: Sequence[Sample], values: NDArray[np.float64]) -> Self:
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """The quantity that was learnt, shape (n,)."""
+        ...
+
+
+class Model(Predicts, Protocol):
+    """Made unfitted, then fitted."""
+
+    def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
         """Fit on samples and their labels, ratios or bytes above 0, shape (n,).
 
         Raises:
@@ -44,33 +50,33 @@ class Model(FittedModel, Protocol):
         """
         ...
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What was fitted: numbers as JSON, and arrays."""
-        ...
 
+@dataclass
+class Mean:
+    """The geometric mean of the labels, for all."""
 
-class FittedMean(Mean):
-    """The geometric mean of the labels."""
+    mean: float = 1.0
 
     def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
         """Take the mean; values that cannot be raise InputError."""
-        self._output = output_of(values, len(samples))
+        self.mean = float(np.exp(moments_of(values, len(samples))[0]))
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What was fitted."""
-        return asdict(self._output), {}
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """Shape (n,)."""
+        return np.full(len(samples), self.mean)
 
 
-class FittedTrees(StepTrees):
-    """scikit-learn's boosted trees."""
+@dataclass
+class FittedTrees:
+    """scikit-learn's boosted trees as the product's."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
+    seed: int = 0
+    fitted: StepTrees = field(init=False)
 
     def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
         """Fit the trees; values that cannot be raise InputError."""
-        self._output = output_of(values, len(samples))
+        mean, scale = moments_of(values, len(samples))
         from sklearn.ensemble import HistGradientBoostingRegressor
         from threadpoolctl import threadpool_limits
 
@@ -83,86 +89,63 @@ class FittedTrees(StepTrees):
             early_stopping=False,
             random_state=self.seed,
         )
-        rows = self.rows(samples)
+        rows = np.stack([step_features(sample) for sample in samples])
         with threadpool_limits(1):  # rows are few: threads that wait for each other take 20 times as long on a busy machine
-            model.fit(rows.astype(np.float32), learnt(self._output, values))
-        self._trees = Trees.of_boosting(model)
+            model.fit(rows.astype(np.float32), (np.log(values) - mean) / scale)
+        self.fitted = StepTrees(mean, scale, Trees.of_boosting(model))
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What was fitted: numbers as JSON, and arrays."""
-        return {"output": asdict(self._output)}, under("trees", self._trees.arrays())
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """Shape (n,)."""
+        return self.fitted.predict(samples)
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """Options of all models; each takes what it needs.
+def moments_of(values: Floats, samples: int) -> tuple[float, float]:
+    """Mean and standard deviation of the logarithms of values to learn from, shape (n,).
 
-    Args:
-        seed: of a network's first weights and of the order of its steps.
-        epochs: how often a network sees every sample.
-        progress: called by a network after each epoch: epoch from 1, epochs, mean loss of the epoch.
+    Raises:
+        InputError: there are none, not one per sample, or one is not above 0.
     """
-
-    seed: int = 0
-    epochs: int = EPOCHS
-    progress: Callable[[int, int, float], object] | None = None
-
-
-def network(module: str, architecture: str, name: str) -> Callable[[ModelSettings], Model]:
-    """A network by its module and its class, under a name."""
-
-    def made(settings: ModelSettings) -> Model:
-        training = imported("lab.occupancy.training", name)
-        fit_settings = training.FitSettings(settings.epochs, settings.seed, progress=settings.progress)
-        model: Model = training.TrainedNetwork(getattr(imported(module, name), architecture), fit_settings)
-        return model
-
-    return made
+    if len(values) != samples or not samples:
+        raise InputError(f"{samples} samples have {len(values)} labels; give one label per sample, and one sample or more")
+    allowed = (values > 0) & np.isfinite(values)
+    if not allowed.all():
+        raise InputError(f"a label is {values[~allowed][0]:g}, but labels are finite and above 0; leave such rows out")
+    logarithms = np.log(values)
+    return float(logarithms.mean()), float(logarithms.std()) or 1.0
 
 
-MODELS: dict[str, Callable[[ModelSettings], Model]] = {
-    "trees": lambda settings: FittedTrees(settings.seed),
-    "dnn-occu": network("epochcast.analyzer.backends.occupancy.models.dnn_occu", "DnnOccu", "dnn-occu"),
-    "mean": lambda settings: FittedMean(),
+def _dnn_occu(seed: int, epochs: int) -> Model:
+    from lab.occupancy.network import TrainedNetwork  # torch takes seconds to load
+
+    return TrainedNetwork(seed, epochs)
+
+
+MODELS: dict[str, Callable[[int, int], Model]] = {
+    "trees": lambda seed, epochs: FittedTrees(seed),
+    "dnn-occu": _dnn_occu,
+    "mean": lambda seed, epochs: Mean(),
 }
-"""By name, the default first; networks load PyTorch when they are made."""
+"""By name, the default first: an unfitted model of a seed and a number of epochs, which the network alone needs."""
 
 DEFAULT_MODEL = next(iter(MODELS))
 
 
-def make(name: str, **settings: Any) -> Model:
-    """An unfitted model by name, with fields of :class:`ModelSettings`.
-
-    Raises:
-        InputError: there is no such model, a library that it needs is missing, or there are no epochs.
-    """
-    if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
-    chosen = ModelSettings(**settings)
-    if chosen.epochs < 1:
-        raise InputError(f"cannot train for {chosen.epochs} epochs; give 1 or more")
-    return MODELS[name](chosen)
-
-
 def save_predictor(predictor: OccupancyPredictor, folder: Path) -> None:
-    """Write a predictor whose models were fitted here into a folder, whole or not at all.
+    """Write a predictor into a folder, whole or not at all.
 
     Raises:
         InputError: the folder holds something else or cannot be written.
     """
-    states = {label: cast("Model", model).state() for label, model in predictor.ratios.items()}
-    states["peak_memory"] = _state_of(predictor.memory)
-    arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
+    memory = predictor.memory
     state = {
-        "features": FEATURES,
+        "features": list(STEP_FEATURES),
         **dict(predictor.fitted),
         "range": predictor.range,
-        "states": {label: own for label, (own, _) in states.items()},
+        "outputs": {label: (trees.mean, trees.scale) for label, trees in predictor.ratios.items()},
+        "memory": {"half_width": memory.half_width, "risk": None if memory.risk is None else memory.risk.tolist()},
     }
+    arrays = under("peak_memory", under("trees", memory.trees.arrays()))
+    for label, trees in predictor.ratios.items():
+        arrays |= under(label, trees.trees.arrays())
     save(folder, OccupancyManifest, state, arrays)
-
-
-def _state_of(memory: PeakMemory) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    risk = None if memory.risk is None else memory.risk.tolist()
-    return {"half_width": memory.half_width, "risk": risk}, under("trees", memory.trees.arrays())

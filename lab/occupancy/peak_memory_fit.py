@@ -45,5 +45,5 @@ def _fit(rows: Floats, values: Floats) -> Trees:
     import sklearn.ensemble  # noqa: F401 - its threads can be limited once it is loaded
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):  # as in models/pooled_boosting.py
+    with threadpool_limits(1):  # as in models.py
         return fit_boosting(rows, values, np.ones(len(rows)))

@@ -13,8 +13,8 @@ FEW = {
 MORE = {
     "BERT-Large on four V100": "--model BERT-Large --gpu 'V100 SXM2 32GB' --dp 4 --global-batch 64 --precision fp32",
     "GPT-2 sharded": "--model GPT-2 --gpu 'A100 SXM4 40GB' --dp 16 --zero 1 --recomputation full --global-batch 64",
-    "GPT-2 by learned operators": "--model GPT-2 --gpu T4 --operators learned --precision fp32",
-    "GPT-2 by seed": "--model GPT-2 --gpu 'A100 SXM4 80GB' --dp 8 --global-batch 64 --recipe seed",
+    "GPT-2 in FP32": "--model GPT-2 --gpu T4 --precision fp32",
+    "GPT-2 by the paper": "--model GPT-2 --gpu 'A100 SXM4 80GB' --dp 8 --global-batch 64 --recipe paper",
 }
 
 

@@ -48,7 +48,7 @@ def test_distributed_by_size_beside_its_baselines(runs: Path, tmp_path: Path, la
     answer = lab_answer("evaluate", "distributed", "--data", runs, "--plot", tmp_path / "errors.svg")
     assert set(answer) >= FIGURES
     assert answer["n"] == 12 and answer["mape"] < answer["baselines"]["roofline"]["mape"]
-    assert set(answer["baselines"]) == {"seed", "roofline", "neusight-style", "vtrain-style"}
+    assert set(answer["baselines"]) == {"paper", "roofline", "neusight-style", "vtrain-style"}
 
 
 def test_distributed_by_gpu(operators: Path, tmp_path: Path, lab_answer: Callable[..., Any]) -> None:

@@ -21,7 +21,7 @@ def test_distributed_on_runs_and_operators(runs: Path, operators: Path, tmp_path
 
 
 def test_occupancy_on_trainings(measured_trainings: Path, tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
-    answer = lab_answer("fit", "occupancy", "--data", measured_trainings, "--model", "mean", "--out", tmp_path / "mine")
+    answer = lab_answer("fit", "occupancy", "--data", measured_trainings, "--out", tmp_path / "mine")
     assert answer["rows"] == {"sm_occupancy": 78, "sm_active": 79, "peak_memory": 79}
     assert OccupancyPredictor.load(tmp_path / "mine").fitted.rows == answer["rows"]
 

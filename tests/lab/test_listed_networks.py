@@ -16,14 +16,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
-from epochcast.analyzer.backends.occupancy.features import edge_features, node_features  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
-from epochcast.analyzer.backends.occupancy.models.step_features import step_features  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
+from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers  # noqa: E402
+from lab.occupancy.graph_features import edge_features, node_features  # noqa: E402
 
 A100 = load_catalog().resolve("A100 SXM4 40GB")
 ACTIVATIONS = ("ReLU", "LeakyReLU", "ELU", "SELU", "PReLU", "GELU", "SiLU", "Mish", "Softplus", "Sigmoid", "Tanh", "Identity")

@@ -28,7 +28,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_process_is_predicted_from_operators_measured_here(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["gpt:hidden=32,layers=2,heads=2,vocab=64", "--sequence-length", "16"]
     answers = []
-    for more in ([], ["--recipe", "seed", "--graph", "fx"]):
+    for more in ([], ["--recipe", "paper"]):
         main([*asked, *more])
         answers.append(json.loads(capsys.readouterr().out))
     ours, paper = answers

@@ -7,7 +7,6 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field
 
-from epochcast.analyzer.backends.distributed.graph import Extraction
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Memory
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
@@ -95,8 +94,6 @@ class DistributedAnswer(IterationPrediction, Answer):
     """One training iteration."""
 
     model: str
-    operators: Annotated[str, Field(description="Source of operator times.")]
-    graph: Annotated[Extraction, Field(description="Where the operators come from: recorded, or torch.fx.")]
     fits: bool
     verdict: Annotated[str, Field(description="Whether it fits into memory, as a sentence.")]
     iterations: int | None

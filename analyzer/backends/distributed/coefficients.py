@@ -1,4 +1,4 @@
-"""What the calibrated model learns from measured runs: nine efficiencies, each with what is believed before any run."""
+"""What is learned from measured runs: a few efficiencies, each with what is believed before any run."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Efficiencies of hardware and software, dimensionless unless said. The defaults are the belief without any measured run.
+    """Efficiencies of trainings, dimensionless unless said. The defaults are the belief without any measured run.
 
     Attributes:
-        gemm: share of the data sheet's FLOP/s that a large matrix product reaches.
-        gemm_depth: inner dimension K at which a matrix product reaches half of that (elements).
-        gemm_tail: waves of tiles that a product loses at its end.
-        gemm_bandwidth: share of the memory bandwidth in products that memory bounds.
-        bandwidth: share of the memory bandwidth in one-pass operators.
-        launch: seconds that the host takes to launch one kernel; the device waits where it runs dry.
+        products: seconds of matrix products and convolutions in a training per second that they take alone, where clocks do not
+            fall.
+        attention: the same of fused attention, whose kernels also differ by release and mask.
+        throttled: the same once more in 16 bits and less on GPUs of compute capability 9 and more, whose products draw all the
+            power that they may and were measured in short bursts.
+        passes: the same of one-pass operators.
+        gap: seconds from the end of one kernel to the next one's full speed.
         node_link: share of the modelled speed that communication within a node reaches amid computation.
         network: share of the line rate that communication between nodes reaches, many groups at once.
         optimizer: share of the memory bandwidth in the weight update.
+        doubling: share of an iteration that each doubling of nodes adds, as all wait for the slowest.
     """
 
-    gemm: float = 0.80
-    gemm_depth: float = 128.0
-    gemm_tail: float = 0.5
-    gemm_bandwidth: float = 0.85
-    bandwidth: float = 0.80
-    launch: float = 6e-6
+    products: float = 1.0
+    attention: float = 1.0
+    throttled: float = 1.15
+    passes: float = 1.0
+    gap: float = 3e-6
     node_link: float = 0.80
     network: float = 0.70
     optimizer: float = 0.85
+    doubling: float = 0.01

@@ -86,7 +86,7 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
     for precision in _precisions(question.precision or (), gpu):
         for data, tensor, pipeline in chosen:
             try:
-                job = resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision)
+                job = resolved.sharded(gpu, resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision))
                 iteration = resolved.predictor.iteration(gpu, job)
                 memory = resolved.predictor.prepared(gpu, job).memory
             except InputError as error:

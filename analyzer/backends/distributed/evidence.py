@@ -1,4 +1,4 @@
-"""What an answer rests on: errors on measurements that a fit left out, the source that they favour, and the interval.
+"""What an answer rests on: errors on measurements that a fit left out, and the interval.
 
 ``held_out.csv`` is written by ``python -m lab.speed.distributed.held_out --write``, which states the protocol of each row. An
 answer's half-width is the quantile of its row; each thing that no row covers adds what a GPU that was not measured adds, as
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,11 +34,10 @@ class HeldOutErrors:
         kind: of what was measured: iterations of models of ``products`` or of ``convolutions``, iterations by their own
             measured ``operators``, or ``exchanges`` (all-reduces).
         bits: of the operands of products, 16 or 32; 0 where that does not matter.
-        gpu: ``measured`` or ``new``: whether the fit had that GPU.
-        source: of operator times.
+        gpu: ``measured`` or ``new``: whether the fit had trainings (of 32 bits: operators) of that GPU.
         n: measurements.
         groups: how many left together, one after the other.
-        mape, roofline: mean absolute error of the source and of data sheets on the same rows, percent.
+        mape, roofline: mean absolute error of ours and of data sheets on the same rows, percent.
         factor: nine of ten take predicted / factor to predicted * factor.
         measured: what was measured, in words.
         left_out: how, in words.
@@ -48,7 +46,6 @@ class HeldOutErrors:
     kind: Kind
     bits: int
     gpu: Literal["measured", "new"]
-    source: str
     n: int
     groups: int
     mape: float
@@ -72,14 +69,6 @@ def held_out() -> tuple[HeldOutErrors, ...]:
     return tuple(HeldOutErrors(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)
 
 
-def usual_source(fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph) -> str:
-    """The source of operator times for a question: what was measured of this GPU and dtype, else the least held-out error."""
-    if fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision)):
-        return "learned"
-    rows = [row for row in held_out() if (row.kind, row.bits) == (kind_of(graph), bits_of(precision))]
-    return min(rows, key=lambda row: row.mape).source
-
-
 def kind_of(graph: Graph) -> Kind:
     """Where most of the FLOPs are."""
     flops: dict[bool, float] = {True: 0.0, False: 0.0}
@@ -89,14 +78,9 @@ def kind_of(graph: Graph) -> Kind:
     return "convolutions" if flops[True] > flops[False] else "products"
 
 
-def product_dtype(precision: Precision) -> str:
-    """Dtype of matrix products as operator corpora name it."""
-    return "tf32" if precision.tf32 else precision.autocast or precision.weights
-
-
 def bits_of(precision: Precision) -> int:
-    """Bits of the operands of matrix products in memory; TF32's are FP32 numbers."""
-    return 16 if product_dtype(precision) in ("float16", "bfloat16") else 32
+    """Bits of the operands of matrix products: TF32's are FP32 numbers in memory; FP8's count as 16, which were measured."""
+    return 32 if precision.products in ("float32", "tf32", "float64") else 16
 
 
 @dataclass(frozen=True)
@@ -117,12 +101,12 @@ class Evidence:
 
 
 def evidence_of(
-    source: str, fitted: DistributedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
+    measured_here: bool, fitted: DistributedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
 ) -> Evidence:
     """Evidence for an answer of the recipe ``default``.
 
     Args:
-        source: of operator times.
+        measured_here: whether the operators themselves were measured on the GPU.
         fitted: the efficiencies and operator times in use.
         gpu: of the answer.
         prepared: the job on its cluster.
@@ -130,16 +114,29 @@ def evidence_of(
         iteration: the answer.
     """
     job, precision = prepared.job, precision_named(prepared.job.precision)
-    row, covered, missing = _closest(source, fitted, gpu, precision, graph)
-    if job.gpus > 1 and (row.kind, row.bits) != ("products", 16):
+    kind, bits = kind_of(graph), bits_of(precision)
+    covered: list[str] = []
+    missing: list[str] = []
+    if measured_here:
+        row = row_of("operators", 0, "measured")
+    else:
+        by_operators = bits == 32
+        known = fitted.operators.measured(gpu.name, precision.products) if by_operators else gpu.name in fitted.gpus
+        row = row_of(kind, bits, "measured" if known else "new")
+        if not known:
+            covered.append(f"no {'operator' if by_operators else 'training'} in {precision.name} was measured on {gpu.name}")
+    if precision.fp8:
+        missing.append("no training in FP8 was measured, only products")
+    if job.gpus > 1 and (kind, bits) != ("products", 16):
         missing.append(f"no iteration in {job.precision} on several GPUs was measured")
-    if source == "learned" and job.fused_kernels:
-        missing.append("operator times are of single kernels: savings from fusion are not included")
-    if row.kind == "convolutions":
-        covered.append("convolutions are timed as matrix products; `epochcast predict-model convmeter` is more accurate")
-    sentences = [f"operator times: {_SOURCES[source]}", _rests_on(row)]
+    if job.context > 1:
+        missing.append("no training with context parallelism was measured")
+    if kind == "convolutions":
+        covered.append("convolutions were measured on one GPU; `epochcast predict-model convmeter` is more accurate")
+    source = "measured operators of this GPU" if measured_here else "learned from measured operators"
+    sentences = [f"operator times: {source}", _rests_on(row)]
     variance = row.variance + len(missing) * _unmeasured()
-    exchanges = row_of("exchanges", 0, "measured" if prepared.cluster.measured else "new", "")
+    exchanges = row_of("exchanges", 0, "measured" if prepared.cluster.measured else "new")
     if job.gpus > 1:
         if prepared.cluster.measured:
             sentences.append(_rests_on(exchanges))
@@ -151,42 +148,13 @@ def evidence_of(
         factor=math.exp(math.sqrt(variance)),
         exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
         rests_on=tuple(sentences),
-        not_measured=(*covered, *missing, *_size(fitted, graph, source, job.tensor)),
+        not_measured=(*covered, *missing, *_size(fitted, graph, job.tensor)),
     )
 
 
-_SOURCES: Mapping[str, str] = {
-    "calibrated": "a roofline calibrated on measured iterations",
-    "learned": "learned from measured operators",
-    "table": "measured operators of this GPU",
-}
-
-
-def _closest(
-    source: str, fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph
-) -> tuple[HeldOutErrors, list[str], list[str]]:
-    """The row most like the question; sentences on what was not measured that the row covers, and on what it does not."""
-    if source == "table":
-        return row_of("operators", 0, "measured", "profile"), [], []
-    learned = source == "learned"
-    known = fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision))
-    if not learned:
-        known = gpu.name in fitted.gpus
-    row = row_of(kind_of(graph), bits_of(precision), "measured" if known else "new", source)
-    covered: list[str] = []
-    missing: list[str] = []
-    if not known:
-        what = f"operator of {gpu.name} in {precision.name}" if learned else f"iteration on {gpu.name}"
-        (covered if row.gpu == "new" else missing).append(f"no {what} was measured")
-    if not learned and precision.name not in fitted.precisions:
-        measured = " and ".join(fitted.precisions) or "none"
-        missing.append(f"no iteration in {precision.name} was measured (measured: {measured})")
-    return row, covered, missing
-
-
-def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> tuple[str, ...]:
+def _size(fitted: DistributedModel, graph: Graph, tensor: int) -> tuple[str, ...]:
     """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
-    if source != "calibrated" or fitted.parameters is None:
+    if fitted.parameters is None:
         return ()
     size, (low, high) = graph.parameters(tensor), fitted.parameters
     if low <= size <= high:
@@ -195,15 +163,15 @@ def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> t
     return (f"the model has {size / 1e9:.3g} billion parameters; measured models had {text}",)
 
 
-def row_of(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:
+def row_of(kind: Kind, bits: int, gpu: Literal["measured", "new"]) -> HeldOutErrors:
     """The row of a GPU that was measured or not; where the table has but one of them, that."""
-    rows = {row.gpu: row for row in held_out() if (row.kind, row.bits, row.source) == (kind, bits, source)}
+    rows = {row.gpu: row for row in held_out() if (row.kind, row.bits) == (kind, bits)}
     return rows.get(gpu) or next(iter(rows.values()))
 
 
 def _unmeasured() -> float:
-    """Variance that a GPU adds that was not measured: of learned operator times, the only ones on several GPUs."""
-    new, measured = (row_of("products", 32, gpu, "learned") for gpu in ("new", "measured"))
+    """Variance that a GPU adds that was not measured, as the operators of 32 bits show it."""
+    new, measured = (row_of("products", 32, gpu) for gpu in ("new", "measured"))
     return new.variance - measured.variance
 
 

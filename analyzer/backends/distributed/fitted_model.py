@@ -1,4 +1,4 @@
-"""What is fitted, as a model's folder: efficiencies, and operator times where operators were given."""
+"""What is fitted, as a model's folder: efficiencies and operator times."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""Efficiencies by `lab/speed/distributed/fit_coefficients.py`, operator times by `lab/speed/distributed/fit_operators.py`."""
+"""By `lab/speed/distributed/fit_shipped.py`."""
 
 
 class DistributedManifest(Manifest):
     """The whole of ``model.json``."""
 
-    SCHEMA = "epochcast.distributed/v3"
+    SCHEMA = "epochcast.distributed/v4"
     COMMAND = "fit distributed"
 
     coefficients: Coefficients
     fitted_on: dict[str, Any]
-    operators: dict[str, Any] | None
+    operators: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class DistributedModel:
 
     Attributes:
         coefficients: the efficiencies.
-        operators: operator times; ``None`` where no operators were given.
+        operators: operator times.
         runs, gpus, precisions: how many measured runs set the efficiencies, on which GPUs and in which precisions.
         parameters: of the smallest and the largest model among them.
     """
 
     coefficients: Coefficients
-    operators: OperatorModel | None = None
+    operators: OperatorModel
     runs: int = 0
     gpus: tuple[str, ...] = ()
     precisions: tuple[str, ...] = ()
@@ -53,15 +53,14 @@ class DistributedModel:
             InputError: a file is missing, damaged, or of another kind.
         """
         manifest, arrays = load(folder, DistributedManifest)
-        operators = None
-        if (state := manifest.operators) is not None:
-            families = {
-                name: FamilyModel(
-                    Trees.of_arrays(arrays, name), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept}
-                )
-                for name, kept in state["families"].items()
-            }
-            operators = OperatorModel(families, {gpu: Board(**board) for gpu, board in state["boards"].items()})
+        state = manifest.operators
+        families = {
+            name: FamilyModel(
+                Trees.of_arrays(arrays, name), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept}
+            )
+            for name, kept in state["families"].items()
+        }
+        operators = OperatorModel(families, {gpu: Board(**board) for gpu, board in state["boards"].items()})
         on = manifest.fitted_on
         parameters = None if on["parameters"] is None else tuple(on["parameters"])
         return cls(manifest.coefficients, operators, on["runs"], tuple(on["gpus"]), tuple(on["precisions"]), parameters)

@@ -63,7 +63,8 @@ class Operator:
     Attributes:
         name: aten name with its overload (``aten.addmm.default``), ``epochcast.attention`` and
             ``epochcast.attention_backward`` for scaled dot product attention, or for communication ``all_reduce``,
-            ``all_gather`` and ``reduce_scatter`` (whose one input is what a rank holds of the whole).
+            ``all_gather`` and ``reduce_scatter`` (whose one input is what a rank holds of the whole), among context ranks
+            ``context_gather`` and ``context_scatter``.
         kind: class of the operator, by which times are added up.
         phase: the pass that it runs in.
         inputs: tensors read; views count as the tensor that they show.
@@ -145,6 +146,9 @@ class ModelBlock:
         core_saved_bytes: the part of ``saved_bytes`` that attention's scores, softmax and dropout keep (module ``core``), which
             selective recomputation gives up (Korthikanti et al. 2022, section 5).
         output: what the next block, or the next stage, receives.
+        recomputed: how many of its forward operators full recomputation runs again: torch stops at the last one whose answer
+            the backward pass reads (``early_stop`` of torch.utils.checkpoint).
+        working_bytes: bytes that it holds for a while beside its operators' own tensors (keys and values of other ranks).
     """
 
     name: str
@@ -153,6 +157,8 @@ class ModelBlock:
     saved_bytes: float = 0.0
     core_saved_bytes: float = 0.0
     output: Tensor | None = None
+    recomputed: int = 0
+    working_bytes: float = 0.0
 
     @cached_property
     def forward(self) -> tuple[Operator, ...]:
@@ -163,6 +169,11 @@ class ModelBlock:
     def backward(self) -> tuple[Operator, ...]:
         """Operators of the backward pass."""
         return tuple(operator for operator in self.operators if operator.phase == "backward")
+
+    @cached_property
+    def again(self) -> tuple[Operator, ...]:
+        """Forward operators that full recomputation runs again."""
+        return self.forward[: self.recomputed]
 
     @cached_property
     def core(self) -> tuple[Operator, ...]:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from epochcast.analyzer.backends.distributed.context_parallel import share_context
 from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, ModelBlock
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks, load
-from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
 from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
 from epochcast.analyzer.errors import InputError
@@ -68,33 +68,36 @@ class ModelGraphs:
         return at_micro_batch(small, large, micro_batch)
 
     def _remembered(self, make: Callable[..., Graph], job: TrainingConfiguration, micro_batch: int) -> Graph:
-        of_job = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length)
+        of_job = (job.tensor, job.sequence_parallel, job.traced_precision, job.attention, job.sequence_length, job.context)
         key = (make.__name__, *of_job, micro_batch)
         if key not in self._known:
             self._known[key] = make(job, micro_batch)
         return cast("Graph", self._known[key])
 
     def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
-        precision = precision_named(job.precision)
+        tokens = job.sequence_length // job.context
         if isinstance(self.model, UserModule):
-            made = load(self.model.name, micro_batch, job.sequence_length)
+            made = load(self.model.name, micro_batch, tokens)
             module, inputs = made.module, _batch_of(made, micro_batch)
             blocks, name = find_blocks(module), made.name
         else:
             alike = self.model.alike
             module = self._built(job, 1 if alike else None)
-            inputs = example_inputs(self.model, micro_batch, job.sequence_length)
+            inputs = example_inputs(self.model, micro_batch, tokens)
             blocks, name = "blocks", self.model.name or self.model.style
         sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, self.plan)
-        graph = trace(sliced, inputs, precision, self.device_type, blocks, name, self.extraction)
+        graph = trace(sliced, inputs, job.traced_precision, self.device_type, blocks, name, self.extraction)
+        graph = share_context(graph, job.context)
         if isinstance(self.model, Architecture) and self.model.alike:
             return repeat_block(graph, self.model.layers)
         return graph
 
     def _built(self, job: TrainingConfiguration, layers: int | None) -> nn.Module:
-        key = ("module", job.attention)
+        model = cast("Architecture", self.model)
+        positions = model.positions or job.sequence_length
+        key = ("module", job.attention, positions)
         if key not in self._known:
-            self._known[key] = build(cast("Architecture", self.model), job.attention, layers)
+            self._known[key] = build(replace(model, positions=positions), job.attention, layers)
         return cast("nn.Module", self._known[key])
 
 

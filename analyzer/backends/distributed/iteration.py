@@ -6,11 +6,15 @@ paper's Eq. 1: the bubble is (p - 1) slots of one micro-batch, and tensor parall
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
@@ -22,17 +26,20 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
 )
 from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import memory_of
+from epochcast.analyzer.backends.distributed.memory import memory_of, unfused_loss_bytes
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over
+from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
+from epochcast.regressor import Gpu
 
 _EXCHANGES = {
     "epochcast.all_reduce": all_reduce_seconds,
     "epochcast.all_gather": all_gather_seconds,
     "epochcast.reduce_scatter": reduce_scatter_seconds,
+    "epochcast.context_gather": all_gather_seconds,
+    "epochcast.context_scatter": reduce_scatter_seconds,
 }
 
 BUCKET_BYTES = 25 * 2**20
@@ -51,10 +58,15 @@ class _Pass(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """One micro-batch in one chunk: seconds by kind, ``recomputation`` among them, exchanges, and the two passes in all."""
+    """One micro-batch in one chunk.
+
+    Seconds by kind (``recomputation`` among them), of exchanges between tensor and context ranks, of FSDP's exchanges that
+    computing does not hide, and of the two passes in all.
+    """
 
     compute: Mapping[str, float]
     exchange: float
+    sharding: float
     forward: float
     backward: float
 
@@ -70,19 +82,25 @@ class PreparedJob:
 
     @cached_property
     def exchanges(self) -> Mapping[tuple[int, str], float]:
-        """Seconds that the tensor ranks exchange in each part of each different block, by (id of the block, part)."""
+        """Seconds that tensor and context ranks exchange in each part of each different block, by (id of the block, part)."""
         blocks = {id(block): block for stage in self.stages for block in stage.blocks}
         return {
             (key, part): sum(self._exchange(operator) for operator in getattr(block, part))
             for key, block in blocks.items()
-            for part in ("forward", "backward", "core")
+            for part in ("forward", "backward", "again", "core")
         }
 
     def _exchange(self, operator: Operator) -> float:
         if operator.kind != "communication":
             return 0.0
         full_bytes = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
-        return _EXCHANGES[operator.name](self.cluster, full_bytes, self.job.tensor, 1)
+        group = (self.job.context, self.job.tensor) if "context" in operator.name else (self.job.tensor, 1)
+        return _EXCHANGES[operator.name](self.cluster, full_bytes, *group)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the job runs on."""
+        return math.ceil(self.job.gpus / self.cluster.gpus_per_node)
 
     @cached_property
     def tied(self) -> float:
@@ -92,7 +110,7 @@ class PreparedJob:
     @property
     def ends_apart(self) -> int:
         """Global ranks from the first to the last stage of a pipeline."""
-        return self.job.data * self.job.tensor * (self.job.pipeline - 1)
+        return self.job.shards * self.job.tensor * (self.job.pipeline - 1)
 
     @cached_property
     def sends(self) -> tuple[float, ...]:
@@ -107,7 +125,7 @@ class PreparedJob:
                 # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1); under
                 # sequence parallelism it has no more than that (Korthikanti et al. 2022, section 4.2.2).
                 share = output.bytes / (1 if job.sequence_parallel else job.tensor)
-                answer.append(point_to_point_seconds(self.cluster, share, job.data * job.tensor, job.pipeline))
+                answer.append(point_to_point_seconds(self.cluster, share, job.shards * job.tensor, job.pipeline))
         return tuple(answer)
 
     @cached_property
@@ -123,12 +141,12 @@ class PreparedJob:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was assumed, and settings without effect, a sentence each."""
+        notes = list(self.cluster.assumptions)
         if self.job.recomputation == "selective" and not any(block.core for stage in self.stages for block in stage.blocks):
-            return (
-                *self.cluster.assumptions,
-                "selective recomputation changes nothing: the model has no module `core` with attention",
-            )
-        return self.cluster.assumptions
+            notes.append("selective recomputation changes nothing: the model has no module `core` with attention")
+        if more := unfused_loss_bytes(self.stages):
+            notes.append(f"the loss is one fused kernel (Megatron-LM, Liger); torch's own needs {more / 2**30:.1f} GiB more")
+        return tuple(notes)
 
     @cached_property
     def memory(self) -> Memory:
@@ -158,10 +176,12 @@ def stage_times(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeff
 
 def _accumulation(prepared: PreparedJob, c: Coefficients) -> float:
     """Seconds in which the rank with most parameters adds up the gradients of its micro-batches."""
-    if prepared.job.fused_kernels:  # Megatron adds into the product's output
+    job = prepared.job
+    if job.fused_kernels:  # Megatron adds into the product's output
         return 0.0
-    bandwidth = prepared.cluster.gpu.memory_bandwidth * c.bandwidth
-    return (prepared.job.micro_batches - 1) * prepared.accumulation_bytes / bandwidth
+    shards = job.shards if job.zero >= 2 else 1
+    bandwidth = prepared.cluster.gpu.memory_bandwidth * c.optimizer
+    return (job.micro_batches - 1) * prepared.accumulation_bytes / shards / bandwidth
 
 
 def _reached(cluster: Cluster, ranks: int, stride: int, c: Coefficients) -> float:
@@ -171,7 +191,7 @@ def _reached(cluster: Cluster, ranks: int, stride: int, c: Coefficients) -> floa
 
 def _slots(prepared: PreparedJob, chunks: Sequence[_Chunk], c: Coefficients) -> list[StageTimes]:
     job = prepared.job
-    speed = _reached(prepared.cluster, job.pipeline, job.data * job.tensor, c)
+    speed = _reached(prepared.cluster, job.pipeline, job.shards * job.tensor, c)
     return [
         StageTimes(chunk.forward, chunk.backward, seconds / speed)
         for chunk, seconds in zip(chunks, prepared.sends, strict=True)
@@ -180,7 +200,7 @@ def _slots(prepared: PreparedJob, chunks: Sequence[_Chunk], c: Coefficients) -> 
 
 def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> list[_Chunk]:
     known: dict[tuple[int, str], _Pass] = {}
-    speed = _reached(prepared.cluster, prepared.job.tensor, 1, c)
+    speed = _reached(prepared.cluster, prepared.job.tensor * prepared.job.context, 1, c)
 
     def run(block: ModelBlock, part: str) -> _Pass:
         key = (id(block), part)
@@ -188,7 +208,7 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
             operators: tuple[Operator, ...] = getattr(block, part)
             compute: dict[str, float] = defaultdict(float)
             if operators:
-                for operator, seconds in zip(operators, times.seconds(operators), strict=True):
+                for operator, seconds in zip(operators, _in_training(operators, times, prepared.cluster.gpu, c), strict=True):
                     compute[operator.kind] += float(seconds)
             compute.pop("communication", None)  # counted by the links, below
             exchange = prepared.exchanges[key] / speed
@@ -198,27 +218,87 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
             known[key] = _Pass(compute, exchange)
         return known[key]
 
-    again = {"none": None, "selective": "core", "full": "forward"}[prepared.job.recomputation]
-    return [_chunk(stage.blocks, again, run) for stage in prepared.stages]
+    again = {"none": None, "selective": "core", "full": "again"}[prepared.job.recomputation]
+    return [_chunk(stage.blocks, again, run, _sharding(prepared, c)) for stage in prepared.stages]
 
 
-def _chunk(blocks: Sequence[ModelBlock], again: str | None, run: Callable[[ModelBlock, str], _Pass]) -> _Chunk:
+def _in_training(operators: Sequence[Operator], times: OperatorTimes, gpu: Gpu, c: Coefficients) -> NDArray[np.float64]:
+    """Seconds of each operator as one of many, shape (n,)."""
+    alone = times.seconds(operators)
+    throttled = c.throttled if gpu.compute_capability >= 9 else 1.0
+    factors = [
+        c.passes
+        if not operator.flops
+        else (c.attention if _is_attention(operator) else c.products) * (throttled if "16" in operator.dtype else 1.0)
+        for operator in operators
+    ]
+    seconds: NDArray[np.float64] = alone * factors + c.gap * (alone > 0)
+    return seconds
+
+
+def _is_attention(operator: Operator) -> bool:
+    """Whether it is fused attention, or a batch of products of which eager attention has two."""
+    return operator.kind == "attention" or (operator.kind == "matmul" and operator.gemm[0] > 1)
+
+
+def _sharding(prepared: PreparedJob, c: Coefficients) -> Callable[[ModelBlock], tuple[float, float]]:
+    """Seconds to gather a block's weights (ZeRO 3) and to reduce and scatter its gradients (from ZeRO 2 on)."""
+    job, cluster = prepared.job, prepared.cluster
+    speed = _reached(cluster, job.shards, job.tensor, c)
+
+    def seconds(block: ModelBlock) -> tuple[float, float]:
+        gather = all_gather_seconds(cluster, weight_bytes(block), job.shards, job.tensor) if job.zero == 3 else 0.0
+        scatter = reduce_scatter_seconds(cluster, gradient_bytes(block), job.shards, job.tensor) if job.zero >= 2 else 0.0
+        return gather / speed, scatter / speed
+
+    return seconds
+
+
+def _chunk(
+    blocks: Sequence[ModelBlock],
+    again: str | None,
+    run: Callable[[ModelBlock, str], _Pass],
+    sharding: Callable[[ModelBlock], tuple[float, float]],
+) -> _Chunk:
     """Add up blocks; ``again`` is the part of each layer that the backward pass runs once more."""
     compute: dict[str, float] = defaultdict(float)
-    exchange = forward = backward = 0.0
+    exchange = 0.0
+    passes: list[tuple[float, float]] = []
     for block in blocks:
         ahead, back = run(block, "forward"), run(block, "backward")
         for kind, seconds in (*ahead.compute.items(), *back.compute.items()):
             compute[kind] += seconds
         exchange += ahead.exchange + back.exchange
-        forward += ahead.seconds
-        backward += back.seconds
+        backward = back.seconds
         if again and block.name not in ("before", "after"):  # Megatron recomputes layers, not embedding and loss
             repeated = run(block, again)
             compute["recomputation"] += sum(repeated.compute.values())
             exchange += repeated.exchange
             backward += repeated.seconds
-    return _Chunk(compute, exchange, forward, backward)
+        passes.append((ahead.seconds, backward))
+    forward, backward = (sum(each) for each in zip(*passes, strict=True))
+    exposed_forward, exposed_backward = exposed_sharding(passes, [sharding(block) for block in blocks])
+    return _Chunk(compute, exchange, exposed_forward + exposed_backward, forward + exposed_forward, backward + exposed_backward)
+
+
+def exposed_sharding(passes: Sequence[tuple[float, float]], exchanges: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Seconds by which FSDP's exchanges lengthen the forward and the backward pass.
+
+    The weights of the next block are gathered while one runs, and in the backward pass the gradients of the one before are
+    scattered next to that (Zhao et al. 2023, section 3.3). The first gather and the last scatter have nothing to hide behind.
+
+    Args:
+        passes: seconds of the forward and the backward pass of each block.
+        exchanges: seconds to gather each block's weights, and to scatter its gradients.
+    """
+    gathers, scatters = ([each[place] for each in exchanges] for place in (0, 1))
+    forward = gathers[0] + sum(max(0.0, gather - run[0]) for gather, run in zip(gathers[1:], passes, strict=False))
+    last = len(passes) - 1
+    backward = scatters[0]
+    for place in range(last, -1, -1):
+        beside = (gathers[place - 1] if place else 0.0) + (scatters[place + 1] if place < last else 0.0)
+        backward += max(0.0, beside - passes[place][1])
+    return forward, backward
 
 
 def rank_compute(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> dict[str, float]:
@@ -236,19 +316,20 @@ def _reduction(prepared: PreparedJob, rank: int, backward: float, c: Coefficient
     """Seconds of a rank's gradient reduction that its last micro-batch's backward pass does not hide."""
     job, cluster = prepared.job, prepared.cluster
     own = [stage for stage in prepared.stages if stage.rank == rank]
-    speed = _reached(cluster, job.data, job.tensor, c)
+    speed = _reached(cluster, job.shards, job.tensor, c)
 
     def over_data_ranks(collective: Callable[..., float]) -> Callable[[float], float]:
-        return lambda size: collective(cluster, size, job.data, job.tensor) / speed
+        return lambda size: collective(cluster, size, job.shards, job.tensor) / speed
 
-    if job.data == 1:
+    if job.shards == 1 or job.zero == 3:  # FSDP's is in the passes
         return 0.0
+    # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
+    gathered = over_data_ranks(all_gather_seconds)(sum(stage.weight_bytes for stage in own)) if job.zero else 0.0
+    if job.zero == 2:
+        return gathered
     gradients = sum(stage.gradient_bytes for stage in own)
-    if job.zero:
-        # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
-        gathered = over_data_ranks(all_gather_seconds)(sum(stage.weight_bytes for stage in own))
-        return exposed_data_parallel(backward, gradients, over_data_ranks(reduce_scatter_seconds), job.overlap) + gathered
-    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), job.overlap)
+    collective = reduce_scatter_seconds if job.zero else all_reduce_seconds
+    return exposed_data_parallel(backward, gradients, over_data_ranks(collective), job.overlap) + gathered
 
 
 def exposed_data_parallel(
@@ -300,7 +381,7 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
 def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
     """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
     job = prepared.job
-    unsharded = job.gpus == job.data and not job.zero and prepared.memory.fits
+    unsharded = job.gpus == job.shards and not job.zero and prepared.memory.fits
     weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
     measured = getattr(times, "optimizer_seconds", None)
     if measured is not None and unsharded and update_is_plain(weights, job):
@@ -325,16 +406,21 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     slowest = ranks[busy.index(max(busy))]
     compute = _compute(slowest, job.micro_batches)
     exchange = sum(chunk.exchange for chunk in slowest) * job.micro_batches
+    sharding = sum(chunk.sharding for chunk in slowest) * job.micro_batches
     if adding := _accumulation(prepared, c):
         compute["elementwise"] += adding
     reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
+    reduction += sharding
     if prepared.tied:
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
     update = _update(prepared, times, c)
     # Of one stage the difference is rounding.
     bubble = max(0.0, without_sends - max(busy) * job.micro_batches) if job.pipeline > 1 else 0.0
+    seconds = sum(compute.values()) + exchange + bubble + (with_sends - without_sends) + reduction + update
+    waiting = seconds * c.doubling * math.log2(prepared.nodes)
+    reduction += waiting
     return Iteration(
-        seconds=sum(compute.values()) + exchange + bubble + (with_sends - without_sends) + reduction + update,
+        seconds=seconds + waiting,
         compute=dict(compute),
         bubble=bubble,
         tensor_parallel=exchange,

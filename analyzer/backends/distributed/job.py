@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import ConfigDict, computed_field
 
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
 from epochcast.analyzer.errors import InputError
 
 Recomputation = Literal["none", "selective", "full"]
 ScheduleName = Literal["gpipe", "1f1b"]
+ZeroStage = Literal[0, 1, 2, 3]
 Attention = Literal["fused", "eager"]
 
 
@@ -19,7 +20,7 @@ Attention = Literal["fused", "eager"]
 class TrainingConfiguration:
     """One training configuration; every count is checked when it is made.
 
-    The question says what its fields mean (:mod:`.question`). The job runs on data x tensor x pipeline GPUs;
+    The question says what its fields mean (:mod:`.question`). The job runs on data x tensor x context x pipeline GPUs;
     ``layers_per_stage`` has pipeline x virtual stages entries, and models of images ignore ``sequence_length``.
     """
 
@@ -28,6 +29,7 @@ class TrainingConfiguration:
     data: int = 1
     tensor: int = 1
     pipeline: int = 1
+    context: int = 1
     micro_batch: int = 1
     global_batch: int = 1
     sequence_length: int = 2048
@@ -37,7 +39,7 @@ class TrainingConfiguration:
     layers_per_stage: tuple[int, ...] | None = None
     recomputation: Recomputation = "none"
     sequence_parallel: bool = False
-    zero: Literal[0, 1] = 0
+    zero: ZeroStage = 0
     optimizer: Literal["adam", "sgd"] = "adam"
     master_weights: bool = True
     attention: Attention = "fused"
@@ -47,7 +49,16 @@ class TrainingConfiguration:
 
     def __post_init__(self) -> None:
         precision_named(self.precision)
-        for name in ("data", "tensor", "pipeline", "micro_batch", "global_batch", "sequence_length", "virtual_stages"):
+        for name in (
+            "data",
+            "tensor",
+            "pipeline",
+            "context",
+            "micro_batch",
+            "global_batch",
+            "sequence_length",
+            "virtual_stages",
+        ):
             if (value := getattr(self, name)) < 1:
                 raise InputError(f"{name.replace('_', ' ')} is {value}; it must be 1 or more")
         per_pass = self.data * self.micro_batch
@@ -55,6 +66,10 @@ class TrainingConfiguration:
             raise InputError(
                 f"a global batch of {self.global_batch} does not divide into {self.data} data ranks x micro-batches of "
                 f"{self.micro_batch}; give a multiple of {per_pass}"
+            )
+        if self.sequence_length % self.context:
+            raise InputError(
+                f"a sequence of {self.sequence_length} tokens does not divide over {self.context} context ranks; use a divisor"
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
             raise InputError(f"{self.virtual_stages} virtual stages need a pipeline; give 2 stages or more")
@@ -70,13 +85,36 @@ class TrainingConfiguration:
     @property
     def gpus(self) -> int:
         """GPUs that the job runs on."""
-        return self.data * self.tensor * self.pipeline
+        return self.data * self.tensor * self.context * self.pipeline
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def micro_batches(self) -> int:
         """Micro-batches per iteration and data rank."""
         return self.global_batch // (self.data * self.micro_batch)
+
+    @property
+    def shards(self) -> int:
+        """Ranks that hold the same weights, over which gradients are reduced and ZeRO shards: data x context."""
+        return self.data * self.context
+
+    @property
+    def traced_precision(self) -> Precision:
+        """The precision of the operators: ZeRO 2 and 3 (FSDP) cast the parameters themselves, in place of autocast."""
+        precision = precision_named(self.precision)
+        if self.zero < 2 or precision.autocast is None:
+            return precision
+        return replace(precision, weights=precision.autocast, autocast=None)
+
+    @property
+    def keeps_master(self) -> bool:
+        """Whether 16-bit weights have an FP32 copy: as asked for, and always the shard that FSDP's mixed precision casts."""
+        return self.master_weights or self.traced_precision != precision_named(self.precision)
+
+    @property
+    def sharding(self) -> str:
+        """Its stage of ZeRO, in words."""
+        return "ZeRO 3 (FSDP)" if self.zero == 3 else f"ZeRO {self.zero}"
 
     @property
     def degrees(self) -> tuple[int, int, int]:
@@ -88,9 +126,11 @@ class TrainingConfiguration:
         """``data 8 x tensor 4 x pipeline 2, micro-batch 1, amp-bf16`` with what else is not usual."""
         more = [
             f"{self.recomputation} recomputation" if self.recomputation != "none" else "",
-            "ZeRO 1" if self.zero else "",
+            self.sharding if self.zero else "",
             f"{self.virtual_stages} virtual stages" if self.virtual_stages > 1 else "",
             "sequence parallel" if self.sequence_parallel else "",
         ]
         degrees = f"data {self.data} x tensor {self.tensor} x pipeline {self.pipeline}"
+        if self.context > 1:
+            degrees += f" x context {self.context}"
         return ", ".join(part for part in (degrees, f"micro-batch {self.micro_batch}", self.precision, *more) if part)

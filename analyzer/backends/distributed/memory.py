@@ -1,8 +1,8 @@
 """Memory of a GPU: weights, gradients, optimizer states and activations, and whether they fit.
 
-States: Rajbhandari et al. 2020 (ZeRO), section 3.1. Activations: what the traced graph saves for the backward pass, times the
-micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5. Under sequence parallelism
-torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a rank's part and gathers again.
+States: Rajbhandari et al. 2020 (ZeRO), sections 3.1 and 5. Activations: what the traced graph saves for the backward pass,
+times the micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5. Under sequence
+parallelism torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a rank's part and gathers again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.optimizer import kept_bytes
-from epochcast.analyzer.backends.distributed.partition import Stage, sum_over
+from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, sum_over, weight_bytes
 from epochcast.analyzer.backends.distributed.prediction import Memory
 from epochcast.analyzer.backends.distributed.schedule import in_flight, rank_order
 
@@ -53,17 +53,28 @@ def out_of_memory(stages: Sequence[Stage], job: TrainingConfiguration, capacity_
 
 
 def _fullest(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> tuple[int, Memory]:
-    groups = sum(degree > 1 for degree in (job.data, job.tensor, job.pipeline))
+    groups = sum(degree > 1 for degree in (job.shards, job.tensor, job.pipeline))
     capacity = max(0.0, capacity_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES - groups * COMMUNICATOR_BYTES)
     ranks = [(rank, _rank_memory(stages, job, rank, capacity)) for rank in range(job.pipeline)]
     return max(ranks, key=lambda entry: entry[1].total)
 
 
 def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int, capacity: float) -> Memory:
+    """Memory of one rank.
+
+    ZeRO 2 shards gradients, 3 (FSDP) the weights too; a rank then has the whole of a block for as long as it runs, and of the
+    block that is gathered ahead of it (Zhao et al. 2023, section 3.3).
+    """
     own = [stage for stage in stages if stage.rank == rank]
+    weights, gradients = sum(stage.weight_bytes for stage in own), sum(stage.gradient_bytes for stage in own)
+    blocks = [block for stage in own for block in stage.blocks]
+    if job.zero >= 2 and job.shards > 1:
+        gradients = gradients / job.shards + max(map(gradient_bytes, blocks))
+    if job.zero == 3 and job.shards > 1:
+        weights = weights / job.shards + sum(sorted(map(weight_bytes, blocks))[-2:])
     return Memory.of(
-        weights=sum(stage.weight_bytes for stage in own),
-        gradients=sum(stage.gradient_bytes for stage in own),
+        weights=weights,
+        gradients=gradients,
         optimizer=sum(sum_over(stage.blocks, lambda block: kept_bytes(block.weights, job)) for stage in own),
         activations=_activation_bytes(own, job, rank),
         capacity=capacity,
@@ -102,7 +113,14 @@ def _working_bytes(block: ModelBlock, job: TrainingConfiguration) -> float:
     again = {"none": 0.0, "selective": block.core_saved_bytes, "full": block.saved_bytes}[job.recomputation]
     operators = [(operator.inputs[:1], operator.outputs) for operator in block.backward]
     moving = max((sum(tensor.bytes for tensor in (*read, *made)) for read, made in operators), default=0)
-    return moving + (0.0 if _never_recomputed(block) else again)
+    return moving + block.working_bytes + (0.0 if _never_recomputed(block) else again)
+
+
+def unfused_loss_bytes(stages: Sequence[Stage]) -> float:
+    """Bytes that torch's own cross-entropy takes beside a fused one: logits, their softmax and its gradient in FP32."""
+    fused = "epochcast.cross_entropy"
+    losses = [operator for stage in stages for block in stage.blocks for operator in block.forward if operator.name == fused]
+    return max((3 * 4 * loss.inputs[0].elements - 2 * loss.inputs[0].bytes for loss in losses), default=0.0)
 
 
 def _never_recomputed(block: ModelBlock) -> bool:
@@ -116,17 +134,10 @@ def _bytes(tensor: Tensor | None) -> float:
 
 def _remedy(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str:
     """What would help: computed where the graph stays the same, named where it would not."""
-    choices: list[tuple[str, TrainingConfiguration]] = []
-    if job.recomputation != "full":
-        choices.append(("full recomputation", replace(job, recomputation="full")))
-    if job.data > 1 and not job.zero:
-        choices.append(("ZeRO stage 1", replace(job, zero=1)))
-    if len(choices) == 2:
-        choices.append(("both", replace(job, recomputation="full", zero=1)))
-    named = [(name, memory_of(stages, other, capacity_bytes)) for name, other in choices]
-    computed = ", ".join(f"{memory.total / _GIB:.1f} with {name}" for name, memory in named)
     smaller = "a smaller micro-batch or " if job.micro_batch > 1 else ""
-    more = f"{smaller}more tensor or pipeline ranks"
-    if any(memory.fits for _, memory in named):
-        return f"it would need {computed}; else take {more}"
-    return f"take {more}" + (f" (it would still need {computed})" if computed else "")
+    more = f"{smaller}more data, tensor or pipeline ranks"
+    if job.recomputation == "full":
+        return f"take {more}"
+    memory = memory_of(stages, replace(job, recomputation="full"), capacity_bytes)
+    computed = f"{memory.total / _GIB:.1f} with full recomputation"
+    return f"it would need {computed}; else take {more}" if memory.fits else f"take {more} (it would still need {computed})"

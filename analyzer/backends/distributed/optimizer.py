@@ -1,7 +1,7 @@
 """What the optimizer keeps for the weights of a rank, and what it moves to update them.
 
 Adam (AdamW too) has two moments, SGD its momentum. Weights of 16 bits have an FP32 master copy next to them, as Megatron-LM and
-DeepSpeed keep it, and FP32 moments. Under ZeRO stage 1 a data rank has its share of all of it (Rajbhandari et al. 2020,
+DeepSpeed keep it, and FP32 moments. From ZeRO stage 1 on a data rank has its share of all of it (Rajbhandari et al. 2020,
 section 5.1).
 """
 
@@ -48,7 +48,7 @@ def update_is_plain(weights: Iterable[Weight], job: TrainingConfiguration) -> bo
 def _state(weight: Weight, job: TrainingConfiguration) -> tuple[int, bool]:
     """Bytes of one number of a weight's states, and whether a master copy is among them."""
     size = DTYPE_BYTES[weight.tensor.dtype]
-    master = job.master_weights and size < 4
+    master = job.keeps_master and size < 4
     return 4 if master else size, master
 
 
@@ -57,4 +57,4 @@ def _moments(job: TrainingConfiguration) -> int:
 
 
 def _sharers(job: TrainingConfiguration) -> int:
-    return job.data if job.zero else 1
+    return job.shards if job.zero else 1

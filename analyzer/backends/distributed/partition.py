@@ -36,12 +36,17 @@ class Stage:
     @property
     def weight_bytes(self) -> float:
         """Bytes of the weights on one GPU."""
-        return sum_over(self.blocks, lambda block: sum(weight.tensor.bytes for weight in block.weights))
+        return sum_over(self.blocks, weight_bytes)
 
     @property
     def gradient_bytes(self) -> float:
         """Bytes of the gradients on one GPU."""
         return sum_over(self.blocks, gradient_bytes)
+
+
+def weight_bytes(block: ModelBlock) -> float:
+    """Bytes of a block's weights."""
+    return float(sum(weight.tensor.bytes for weight in block.weights))
 
 
 def gradient_bytes(block: ModelBlock) -> float:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
 from epochcast.analyzer.backends.distributed.communication.links import Link
-from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of, usual_source
+from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare, stage_times
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
+from epochcast.analyzer.backends.distributed.paper import by_equations
 from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from epochcast.analyzer.backends.distributed.schedule import simulate
-from epochcast.analyzer.backends.distributed.seed import by_equations
 from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
 from epochcast.regressor import Gpu
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
     "default": iteration,
-    "seed": by_equations,
+    "paper": by_equations,
 }
 """Ways to predict one iteration: ours, and the paper's equations."""
 
@@ -44,27 +43,20 @@ class IterationPredictor:
     Attributes:
         graphs: of the model.
         recipe: a name of :data:`RECIPES`.
-        fitted: efficiencies, and operator times learned on other GPUs; without the latter those of the shipped model are taken.
-        operators: source of operator times: ``calibrated``, ``learned``, the name of ``times_of``, or ``usual``, which is the
-            one of the first two that is closer for such a question (:func:`.evidence.usual_source`).
-        times_of: another source.
+        fitted: efficiencies, and operator times learned from measured operators.
+        times_of: another source of operator times.
         gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
     """
 
     graphs: ModelGraphs
     recipe: str = "default"
-    fitted: DistributedModel = field(default_factory=lambda: DistributedModel(Coefficients()))
-    operators: str = "usual"
+    fitted: DistributedModel = field(default_factory=DistributedModel.load)
     times_of: TimesOf | None = None
     gpus_per_node: int | None = None
     intra: Link | None = None
     inter: Link | None = None
     _clusters: dict[tuple[str, int], Cluster] = field(default_factory=dict, init=False, repr=False)
-    _times: dict[tuple[str, str, bool, str], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.fitted.operators is None:
-            self.fitted = replace(self.fitted, operators=DistributedModel.load().operators)
+    _times: dict[tuple[str, str, bool], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
 
     def cluster(self, gpu: Gpu, gpus: int) -> Cluster:
         """The cluster of a job on ``gpus`` GPUs; raises InputError if they do not fill its nodes."""
@@ -85,35 +77,40 @@ class IterationPredictor:
         require(gpu, precision_named(job.precision))
         return prepare(self.graphs.graph(job), job, self.cluster(gpu, job.gpus))
 
+    def least_sharded(
+        self, gpu: Gpu, job: TrainingConfiguration, recomputations: Sequence[Recomputation] | None = None
+    ) -> TrainingConfiguration:
+        """The job with the least recomputation and then the least sharding that fits the GPU; where none does, with the most.
+
+        ``recomputations`` that may be taken, in order; None: that of the job.
+        """
+        stages: tuple[ZeroStage, ...] = (0, 1, 2, 3) if job.shards > 1 else (0,)
+        for recomputation in recomputations or (job.recomputation,):
+            for zero in stages:
+                job = replace(job, recomputation=recomputation, zero=zero)
+                if self.prepared(gpu, job).memory.fits:
+                    return job
+        return job
+
     def times(self, gpu: Gpu, job: TrainingConfiguration) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
-        precision, source = precision_named(job.precision), self.source(gpu, job)
-        key = (gpu.name, precision.name, job.fused_kernels, source)
+        precision = precision_named(job.precision)
+        key = (gpu.name, precision.name, job.fused_kernels)
         if key not in self._times:
-            self._times[key] = self._times_from(source, gpu, precision, job.fused_kernels)
+            source = (
+                LearnedTimes(gpu, self.fitted.operators, precision, job.fused_kernels)
+                if self.times_of is None
+                else self.times_of(gpu, precision)
+            )
+            self._times[key] = RememberedTimes(source)
         return self._times[key]
-
-    def source(self, gpu: Gpu, job: TrainingConfiguration) -> str:
-        """The source of operator times of a job."""
-        if self.operators != "usual":
-            return self.operators
-        if self.recipe != "default":  # as their figures were measured
-            return "calibrated"
-        return usual_source(self.fitted, gpu, precision_named(job.precision), self.graphs.graph(job))
 
     def evidence(self, gpu: Gpu, job: TrainingConfiguration, iteration: Iteration) -> Evidence | None:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
         if self.recipe != "default":
             return None
-        return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
-
-    def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
-        if self.times_of is not None:
-            return RememberedTimes(self.times_of(gpu, precision))
-        if source == "calibrated":
-            return CalibratedTimes(gpu, precision, self.fitted.coefficients, fused)
-        assert self.fitted.operators is not None
-        return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
+        measured_here = self.times_of is not None
+        return evidence_of(measured_here, self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
     def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
@@ -134,11 +131,10 @@ def model_flops(graph: Graph, job: TrainingConfiguration) -> float:
     common counts for each.
     """
     counts = (operator.flops for block in (graph.before, *graph.blocks, graph.after) for operator in block.operators)
-    return sum(counts) * job.tensor * job.micro_batches * job.data
+    return sum(counts) * job.tensor * job.context * job.micro_batches * job.data
 
 
 def utilisation(graph: Graph, job: TrainingConfiguration, gpu: Gpu, seconds: float) -> float:
     """Model FLOP utilisation (Chowdhery et al. 2022, appendix B): share of the GPUs' peak that :func:`model_flops` make up."""
-    precision = precision_named(job.precision)
-    peak = peak_flops(gpu, precision.autocast or precision.weights, precision.tf32)
+    peak = peak_flops(gpu, precision_named(job.precision).products)
     return model_flops(graph, job) / (seconds * job.gpus * peak)

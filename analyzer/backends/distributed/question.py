@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.distributed.graph import Extraction
-from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName
+from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName, ZeroStage
 from epochcast.analyzer.backends.distributed.models.huggingface import MODEL_TYPES
 from epochcast.analyzer.backends.distributed.models.named import NAMED, named
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
@@ -17,7 +16,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question
 from epochcast.analyzer.plugins.types import GpuName, Name
 
-RecipeName = Literal["default", "seed"]
+RecipeName = Literal["default", "paper"]
 
 # No model's configuration is, and what is nested deeper cannot be written as JSON again.
 _MOST_DEPTH = 20
@@ -72,13 +71,9 @@ _FILE = Option(metavar="FILE")
 _Path = Annotated[Path | None, _FILE]
 _HttpModel = Annotated[str | None, Field(min_length=1, max_length=100, description=f"A built-in model: {', '.join(NAMED)}.")]
 _HttpPrecision = Annotated[
-    Literal["fp32", "tf32", "fp16", "bf16", "amp-fp16", "amp-bf16"] | None,
+    Literal["fp32", "tf32", "fp16", "bf16", "amp-fp16", "amp-bf16", "fp8"] | None,
     BeforeValidator(_known_precision),
     Field(description="Null: the GPU's mixed precision."),
-]
-_HttpOperators = Annotated[
-    Literal["usual", "calibrated", "learned"],
-    Field(description="Operator times: calibrated roofline, learned on other GPUs, or the more accurate for this question."),
 ]
 
 
@@ -107,29 +102,20 @@ class DistributedQuestion(Question):
         _FILE,
         Field(description="JSON file naming the layers of your module that tensor ranks split."),
     ] = None
-    graph: Annotated[
-        Extraction,
+    recipe: Annotated[
+        RecipeName,
         Http(),
-        Field(description="Where operators come from: recorded below torch's dispatcher, or torch.fx as in the paper."),
-    ] = "recording"
-    recipe: Annotated[RecipeName, Field(description="Method of prediction.")] = "default"
+        Field(description="Method of prediction: ours, or the paper's (torch.fx, Algorithm 1, equations 1 to 4)."),
+    ] = "default"
     calibration: Annotated[
         Path | None,
         Option(metavar="DIR", default="the shipped one"),
         Field(description="Folder of a fitted model."),
     ] = None
-    operators: Annotated[
-        Literal["usual", "calibrated", "learned", "table"],
-        Http(_HttpOperators),
-        Field(
-            description="Operator times: calibrated roofline, learned on other GPUs, from a corpus (table), or the more "
-            "accurate of calibrated and learned for this question (usual)."
-        ),
-    ] = "usual"
     corpus: Annotated[
         Path | None,
         Option(metavar="PATH"),
-        Field(description="Operators measured on that GPU, for --operators table."),
+        Field(description="Operators that you measured on that GPU, instead of learned times."),
     ] = None
 
     gpu: Annotated[
@@ -159,6 +145,7 @@ class DistributedQuestion(Question):
     dp: Annotated[Degree, Http(), _N, Field(description="Data-parallel ranks.")] = 1
     tp: Annotated[Degree, Http(), _N, Field(description="Tensor-parallel ranks.")] = 1
     pp: Annotated[Degree, Http(), _N, Field(description="Pipeline stages.")] = 1
+    cp: Annotated[Degree, Http(), _N, Field(description="Context-parallel ranks: parts of the sequence.")] = 1
     micro_batch: Annotated[int, Http(), _N, Field(ge=1, le=2**16, description="Samples that a rank computes at once.")] = 1
     global_batch: Annotated[
         int | None,
@@ -200,7 +187,12 @@ class DistributedQuestion(Question):
         Field(description="Activations to recompute."),
     ] = "none"
     sequence_parallel: Annotated[bool, _ONLY_HTTP, Field(description="Split norms and dropout along the sequence.")] = False
-    zero: Annotated[Literal[0, 1], Http(), Option(default="0; both with --search"), Field(description="Stage of ZeRO.")] = 0
+    zero: Annotated[
+        ZeroStage | None,
+        Http(),
+        Option(default="the least that fits"),
+        Field(description="What data ranks shard: 1 optimizer states, 2 gradients too, 3 weights too (FSDP)."),
+    ] = None
     optimizer: Annotated[Literal["adam", "sgd"], _ONLY_HTTP, Field(description="Optimizer (adam includes AdamW).")] = "adam"
     master_weights: Annotated[bool, _ONLY_HTTP, Field(description="Keep FP32 copies of 16-bit weights.")] = True
     attention: Annotated[
@@ -251,8 +243,6 @@ class DistributedQuestion(Question):
     def _of_one_model(self) -> Self:
         if (self.model is None) == (self.config is None):
             raise ValueError("give either model (a built-in name) or config (the content of a config.json)")
-        if (self.operators == "table") != (self.corpus is not None):
-            raise ValueError("--operators table looks up operators in --corpus PATH; give both or neither")
         if not self.gpu:
             raise ValueError("no GPU is named; give --gpu NAME")
         return self
@@ -262,7 +252,7 @@ class DistributedQuestion(Question):
         if self.search and self.compare:
             raise ValueError("--search and --compare exclude each other; give one of them")
         if self.gpus_total and not (self.search or self.compare):
-            raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp GPUs")
+            raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp x --cp GPUs")
         if self.plot is not None and not self.compare:
             raise ValueError("--plot applies only to --compare; add it or leave it out")
         if self.timeline is not None and (self.search or self.compare):

@@ -17,6 +17,7 @@ from epochcast.analyzer.backends.distributed.answer import (
 from epochcast.analyzer.backends.distributed.communication.links import link_named, load_links
 from epochcast.analyzer.backends.distributed.evidence import Evidence
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.graph import Extraction
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import out_of_memory
 from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
@@ -73,12 +74,11 @@ class Resolved:
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
         from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
-        graphs = ModelGraphs(_model(question), "cuda", _plan(question.tensor_plan), question.graph)
+        extraction: Extraction = "fx" if question.recipe == "paper" else "recording"
+        graphs = ModelGraphs(_model(question), "cuda", _plan(question.tensor_plan), extraction)
         self._model = graphs.model
         times = _times_of(question, catalog)
-        self.predictor = IterationPredictor(
-            graphs, question.recipe, fitted, question.operators, times, question.gpus_per_node, intra, inter
-        )
+        self.predictor = IterationPredictor(graphs, question.recipe, fitted, times, question.gpus_per_node, intra, inter)
         self.instances, notes = load_instances(question.prices or settings.prices, catalog)
         self.notes = list(notes) if question.prices else []
 
@@ -104,6 +104,7 @@ class Resolved:
             "data": question.dp,
             "tensor": question.tp,
             "pipeline": question.pp,
+            "context": question.cp,
             "micro_batch": question.micro_batch,
         } | changes
         settings = question.model_dump(include={field.name for field in fields(TrainingConfiguration)}) | {
@@ -111,8 +112,13 @@ class Resolved:
             "sequence_length": self.sequence_length,
             "precision": question.precision[0] if question.precision else self._usual_precision(),
             "layers_per_stage": None if question.layers_per_stage is None else tuple(question.layers_per_stage),
+            "zero": question.zero or 0,
         }
         return TrainingConfiguration(**(settings | degrees))
+
+    def sharded(self, gpu: Gpu, job: TrainingConfiguration) -> TrainingConfiguration:
+        """The job with the least sharding that fits, unless the question says how much."""
+        return job if self.question.zero is not None else self.predictor.least_sharded(gpu, job)
 
     def _usual_precision(self) -> str:
         """Mixed precision as the first GPU has it; FP32 where it has none."""
@@ -146,7 +152,8 @@ class Resolved:
 
     def prediction(self) -> DistributedAnswer:
         """The answer on one job; its timeline is written if requested; raises InputError."""
-        gpu, job, predictor, question = self.gpus[0], self.job(), self.predictor, self.question
+        gpu, predictor, question = self.gpus[0], self.predictor, self.question
+        job = self.sharded(gpu, self.job())
         prepared, rent = predictor.prepared(gpu, job), self.rent(gpu, job.gpus)
         iteration, graph, memory, cluster = (
             predictor.iteration(gpu, job),
@@ -157,11 +164,11 @@ class Resolved:
         evidence, parts = self.predictor.evidence(gpu, job, iteration), Parts.model_validate(iteration)
         factors = evidence and (evidence.factor, evidence.exchange_factor)
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
+        if question.zero is None and job.zero:
+            assumptions.insert(0, f"data ranks shard by {job.sharding}, the least that fits")
         answer = DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, memory, rent)),
             model=self.name,
-            operators=predictor.source(gpu, job),
-            graph=question.graph,
             fits=memory.fits,
             verdict=out_of_memory(prepared.stages, job, gpu.memory) or _fitting(memory, job),
             iterations=question.iterations,
@@ -237,5 +244,5 @@ def _times_of(question: DistributedQuestion, catalog: Catalog) -> TimesOf | None
         from epochcast.analyzer.backends.distributed.operator_time.table import Table
 
         rows = read_corpus(question.corpus, catalog)
-        return lambda gpu, precision: Table(rows, gpu.name, precision.tf32)
+        return lambda gpu, precision: Table(rows, gpu.name, precision)
     return None

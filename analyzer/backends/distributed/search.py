@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration
+from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
@@ -26,7 +26,7 @@ class SearchSpace:
         data, tensor, pipeline, micro_batch: given degrees and samples.
         precisions: empty: all that the GPU has.
         recomputation: None: the least that fits, as more is only slower.
-        zero: stage of the optimizer's sharding.
+        zero: stage of sharding; None: the least that fits.
     """
 
     data: int | None = None
@@ -35,7 +35,7 @@ class SearchSpace:
     micro_batch: int | None = None
     precisions: tuple[str, ...] = ()
     recomputation: Recomputation | None = None
-    zero: Literal[0, 1] | None = None
+    zero: ZeroStage | None = None
 
 
 @dataclass(frozen=True)
@@ -120,24 +120,28 @@ class _Search:
     result: SearchResult = field(default_factory=SearchResult)
 
     def outlines(self, gpu: Gpu, count: int) -> Iterator[TrainingConfiguration]:
-        """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
+        """Jobs of one sample per micro-batch, one for each precision and (d, t, p) that is possible at all."""
         self.predictor.cluster(gpu, count)
         for tensor, precision in self._slices(gpu, count):
             for pipeline in divisors(count // tensor):
                 data = count // (tensor * pipeline)
                 if self.space.pipeline not in (None, pipeline) or self.space.data not in (None, data):
                     continue
-                stages: tuple[Literal[0, 1], ...] = (0, 1) if self.space.zero is None and data > 1 else (self.space.zero or 0,)
                 try:
                     job = replace(
-                        self.template, data=data, tensor=tensor, pipeline=pipeline, precision=precision, micro_batch=1
+                        self.template,
+                        data=data,
+                        tensor=tensor,
+                        pipeline=pipeline,
+                        precision=precision,
+                        micro_batch=1,
+                        zero=self.space.zero or 0,
                     )
-                    jobs = [replace(job, zero=zero) for zero in stages]
-                    self.predictor.prepared(gpu, jobs[0])
+                    self.predictor.prepared(gpu, job)
                 except InputError as error:
                     self.result.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
                     continue
-                yield from jobs
+                yield job
 
     def _slices(self, gpu: Gpu, count: int) -> Iterator[tuple[int, str]]:
         """Tensor ranks over which the model divides, with each precision that the GPU has."""
@@ -162,14 +166,19 @@ class _Search:
         for micro_batch in divisors(outline.global_batch // outline.data):
             if self.space.micro_batch not in (None, micro_batch):
                 continue
-            jobs = (replace(outline, micro_batch=micro_batch, recomputation=choice) for choice in choices)
-            fitting = next((job for job in jobs if self.predictor.prepared(gpu, job).memory.fits), None)
-            if fitting is None:
+            job = self._fitting(gpu, replace(outline, micro_batch=micro_batch), choices)
+            if not self.predictor.prepared(gpu, job).memory.fits:
                 self.result.too_large += 1
                 return
-            self.result.candidates.append(Candidate(gpu, fitting, self.predictor.iteration(gpu, fitting), rent))
+            self.result.candidates.append(Candidate(gpu, job, self.predictor.iteration(gpu, job), rent))
             # What a smaller micro-batch had no room for, a larger one has not either.
-            choices = choices[choices.index(fitting.recomputation) :]
+            choices = choices[choices.index(job.recomputation) :]
+
+    def _fitting(self, gpu: Gpu, job: TrainingConfiguration, choices: Sequence[Recomputation]) -> TrainingConfiguration:
+        if self.space.zero is None:
+            return self.predictor.least_sharded(gpu, job, choices)
+        jobs = [replace(job, recomputation=choice) for choice in choices]
+        return next((job for job in jobs if self.predictor.prepared(gpu, job).memory.fits), jobs[-1])
 
 
 def degrees(count: int) -> Iterator[tuple[int, int, int]]:

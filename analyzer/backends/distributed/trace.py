@@ -56,7 +56,7 @@ def trace(
         if extraction == "fx":
             reason = one_line(error).split(". ")[0]
             raise InputError(
-                f"{what} cannot be traced by torch.fx{place_of(error)}: {reason}; leave out the graph fx"
+                f"{what} cannot be traced by torch.fx{place_of(error)}: {reason}; leave out the recipe paper"
             ) from error
         raise InputError(why_untraceable(what, error)) from error
     replay = Replay(recording)
@@ -109,7 +109,13 @@ def _graph(
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
+    last_kept: dict[str, int] = {}  # the last call of each block whose answer its own backward pass reads
+    for keeper, maker in replay.saved:
+        if places[keeper] == places[maker]:
+            last_kept[places[maker]] = max(maker, last_kept.get(places[maker], 0))
+    recomputed: dict[str, int] = defaultdict(int)
     for entry, moved, fused in zip(log, traffic, g.fused_bytes(traffic), strict=True):
+        recomputed[places[entry.call]] += entry.phase == "forward" and entry.call <= last_kept.get(places[entry.call], -1)
         operators[places[entry.call]].append(
             g.Operator(
                 name=_name(entry.operator),
@@ -136,7 +142,13 @@ def _graph(
 
     def block(name: str) -> g.ModelBlock:
         return g.ModelBlock(
-            name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name)
+            name,
+            tuple(operators[name]),
+            tuple(weights[name]),
+            saved_bytes=saved[name],
+            core_saved_bytes=max(0.0, core[name]),
+            output=ends.get(name),
+            recomputed=recomputed[name],
         )
 
     first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)

@@ -38,6 +38,7 @@ class _Row(NamedTuple):
 
 _ROWS = (
     _Row(UNKNOWN, "all_reduce all_gather reduce_scatter", "communication"),
+    _Row(UNKNOWN, "cross_entropy cross_entropy_backward", "loss"),
     _Row(UNKNOWN, "nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward", "loss"),
     _Row("convolution", "conv1d conv2d conv3d convolution _convolution convolution_backward", "convolution"),
     _Row("transposed_convolution", "conv_transpose1d conv_transpose2d conv_transpose3d", "convolution"),

@@ -30,9 +30,9 @@ class Occupancy:
     manual: ClassVar[str] = """\
     Predict the SM occupancy, SM activity and peak memory of training a network, and whether it fits on the GPU.
 
-    The shipped model was fitted to fp32 training runs of random networks that DCGM measured on an A100. It does not predict
-    other operators or precisions, or SMs of other GPUs. For these, CUDA's occupancy calculation is applied to the kernels
-    that PyTorch is expected to launch in inference; that result is not based on measurements.
+    The shipped model was fitted to fp32 training runs of random networks that DCGM measured on an A100. Other operators (as
+    of transformers), precisions and GPUs were not measured: for these, CUDA's occupancy calculation is applied to the kernels
+    that PyTorch is expected to launch in a forward pass. Such figures are marked as modelled, and have a wide range.
 
     Your own factory returns a module that takes images, or (module, inputs). Its parameters batch, channels, image_size,
     sequence, hidden and layers get the values of these options.

@@ -45,11 +45,15 @@ class MemoryEstimate(NamedTuple):
     bare_live: float
 
 
+def base_memory(sample: Sample) -> int:
+    """Bytes that CUDA and its libraries take of an A100 before anything is trained."""
+    return CONTEXT + (CUDNN if "convolution" in sample.graph.words else 0)
+
+
 def estimate(sample: Sample) -> MemoryEstimate:
     """Peak memory of training in FP32 with Adam, from shapes alone."""
-    around = CONTEXT + (CUDNN if "convolution" in sample.graph.words else 0)
     runs = [_Steps(sample, workspace).run() for workspace in (True, False)]
-    return MemoryEstimate(*(around + amount for run in runs for amount in (run.reserved, run.most_live)))
+    return MemoryEstimate(*(base_memory(sample) + amount for run in runs for amount in (run.reserved, run.most_live)))
 
 
 class _Steps:

@@ -1,51 +1,88 @@
-"""What a training takes of a GPU before it runs: SM occupancy, SM activity and peak memory, fitted on measured trainings."""
+"""What a training takes of a GPU before it runs: fitted on measured trainings, and modelled where none was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
-from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel, Interval, Training
+from epochcast.analyzer.backends.occupancy.answer import LABELS, Errors, Estimate, Filled, FittedModel
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.models import Model, make
-from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
+from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_sm_use
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
+from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, base_memory, estimate
+from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor.arrays import part
 from epochcast.regressor.model_folder import Manifest, load
+from epochcast.regressor.trees import Trees
 
 RATIOS = ("sm_occupancy", "sm_active")
-"""Labels that a model of ``models.MODELS`` learns; :class:`.peak_memory.PeakMemory` learns the other."""
+"""Labels that :class:`StepTrees` learn; :class:`.peak_memory.PeakMemory` learns the other."""
+
+WITHIN_FACTOR = {"sm_occupancy": 2.1, "sm_active": 1.8, "peak_memory": 1.2}
+"""By label: nine of ten counters are within modelled / factor to modelled x factor.
+
+Of ratios: random CNNs in training on an A100, known networks in inference and training on an H200, three kinds of equal weight,
+rounded up so that all transformers are inside. Of memory: CNNs in training on an A100. ``lab/speed/occupancy/modelled.py``
+measures them.
+"""
+
+MLP_FACTOR = {"sm_occupancy": 5.4, "sm_active": 4.0}
+"""The same of networks of dense layers alone, whose GPU waits for the host in ways that launches do not show."""
+
+_COMPUTING = {"convolution", "attention", "matmul", *RECURRENT}
+"""What networks have that are more than dense layers."""
+
+_HALF = (0.5, 0.68, 1.0)
+"""Of a training's memory in FP32, what one takes in 16 bits: least, usual, most. FP32's own weights and states remain, and no
+more than half of the rest is saved. ``lab/speed/occupancy/modelled.py`` has four mixed trainings on an H200: 0.54 to 0.73."""
 
 _SMALL = 0.1
 """Share of a step below which unknown operators matter little: no more than the usual error."""
 
-FEATURES = [*NODE_NAMES, *EDGE_NAMES]
-"""A model folder's weights belong to these columns."""
+_MANY = 0.05
+"""Share of launches from which on it is said that no trace of the GPU shows them."""
 
 
 class OccupancyManifest(Manifest):
-    """The whole of ``model.json``; attributes as of :class:`.answer.FittedModel`, ``states`` the models' own by label."""
+    """The whole of ``model.json``; attributes as of :class:`.answer.FittedModel`.
 
-    SCHEMA = "epochcast.occupancy/v3"
+    ``outputs``: mean and standard deviation of the logarithms that trees learnt, by label; ``memory``: the peak memory's own.
+    """
+
+    SCHEMA = "epochcast.occupancy/v4"
     COMMAND = "fit occupancy"
 
     features: list[str]
-    model: str
-    settings: dict[str, Any]
     gpus: list[str]
     rows: dict[str, int]
     errors: dict[str, Errors]
     range: FittedRange
-    states: dict[str, dict[str, Any]]
+    outputs: dict[str, tuple[float, float]]
+    memory: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StepTrees:
+    """Boosted trees on standardised logarithms of a ratio; they do not go beyond the labels that they saw."""
+
+    mean: float
+    scale: float
+    trees: Trees
+
+    def predict(self, samples: Sequence[Sample]) -> NDArray[np.float64]:
+        """Shape (n,); n is 1 or more."""
+        rows = np.stack([step_features(sample) for sample in samples])
+        return np.asarray(np.exp(self.mean + self.scale * self.trees.predict(rows)))
 
 
 @dataclass(frozen=True)
@@ -61,67 +98,75 @@ class OccupancyPredictor:
 
     fitted: FittedModel
     range: FittedRange
-    ratios: Mapping[str, Model]
+    ratios: Mapping[str, StepTrees]
     memory: PeakMemory
 
-    def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
+    def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Filled]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        Labels are None for networks with many operators that no fitted training has, or in another precision than FP32; those
-        of the SMs also on chips that were not measured. ``catalog`` says which GPUs are of one chip.
+        ``catalog`` says which GPUs are of one chip. Raises InputError where the limits of a GPU's SMs are not known.
         """
-        known = [not self.unknown(sample) for sample in samples]
-        measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
-        answers: list[dict[str, Any]] = [dict.fromkeys(Training.model_fields) for _ in samples]
-        for label, model in self.ratios.items():
-            if any(measured):
-                values = np.minimum(model.predict(list(compress(samples, measured))), 1.0)
-                for answer, value in zip(compress(answers, measured), values.tolist(), strict=True):
-                    answer[label] = self._interval(label, value)
-        if any(known):
-            peaks = self.memory.predict(list(compress(samples, known)))
-            for answer, (peak, low, high, crash) in zip(compress(answers, known), np.array(peaks).T.tolist(), strict=True):
-                answer |= {"peak_memory": Interval(value=peak, low=low, high=high), "out_of_memory": crash}
-        return [Training(**answer) for answer in answers]
+        measured = [not self.why_modelled(sample, catalog) for sample in samples]
+        fitted = iter(self._fitted([sample for sample, own in zip(samples, measured, strict=True) if own]))
+        rows = []
+        for sample, is_measured in zip(samples, measured, strict=True):
+            figures = next(fitted) if is_measured else {}
+            if not figures.keys() >= LABELS.keys():
+                figures = model_training(sample) | figures
+            rows.append(Filled(gpu=sample.gpu.name, batch=sample.configuration.batch, **figures))
+        return rows
 
-    def _interval(self, label: str, ratio: float) -> Interval:
-        if label not in self.fitted.errors:
-            return Interval(value=ratio, low=None, high=None)
-        factor = self.fitted.errors[label].factor
-        return Interval(value=ratio, low=ratio / factor, high=min(ratio * factor, 1.0))
+    def _fitted(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+        """Fields of :class:`.answer.Filled` that trees answer."""
+        if not samples:
+            return []
+        rows: list[dict[str, Any]] = []
+        for peak, low, high, crash in np.array(self.memory.predict(samples)).T.tolist():
+            memory = Estimate(value=peak, low=low, high=high, basis="measured")
+            rows.append({"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5})
+        for label, trees in self.ratios.items():
+            factor = self.fitted.errors[label].factor
+            for row, value in zip(rows, np.minimum(trees.predict(samples), 1.0).tolist(), strict=True):
+                row[label] = Estimate(value=value, low=value / factor, high=min(value * factor, 1.0), basis="measured")
+        return rows
 
-    def unknown(self, sample: Sample) -> str:
-        """Why nothing can be known of a training; empty where it can."""
+    def why_modelled(self, sample: Sample, catalog: Catalog) -> str:
+        """Why measured trainings say nothing of a sample; empty where they do."""
         if sample.configuration.precision != "fp32":
             return f"trainings were measured in fp32, not in {sample.configuration.precision}"
         if self.range.unknown_share(sample) > _SMALL:
             return f"{self._lacking(sample)}, which is more than {100 * _SMALL:.0f} % of the step"
+        chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.fitted.gpus)}
+        if (sample.gpu.compute_capability, sample.gpu.sm_count) not in chips:
+            return f"{sample.gpu.name} was not measured, only {', '.join(self.fitted.gpus)}"
         return ""
 
     def notes(self, samples: Sequence[Sample], catalog: Catalog) -> list[str]:
-        """What is not known of these samples, and what makes the rest less sure, a sentence each."""
-        notes = [
-            f"{reason}: no SM occupancy, SM activity or peak memory" for sample in samples if (reason := self.unknown(sample))
-        ]
-        answered = [sample for sample in samples if not self.unknown(sample)]
-        for sample in answered:
-            if not self._same_chip(sample, catalog):
+        """What is modelled of these samples, and what makes the rest less sure, a sentence each."""
+        notes, answered = [], []
+        for sample in samples:
+            if reason := self.why_modelled(sample, catalog):
                 notes.append(
-                    f"{sample.gpu.name} was not measured, only {', '.join(self.fitted.gpus)}: no SM occupancy or SM activity, "
-                    "and CUDA's own part of the memory may differ"
+                    f"{reason}: SM occupancy and activity are modelled by the launches of a forward pass and the limits of the "
+                    "GPU's SMs, peak memory by shapes; ranges are those of counters of other networks"
                 )
-            elif sample.gpu.name not in self.fitted.gpus:
+                continue
+            answered.append(sample)
+            if sample.gpu.name not in self.fitted.gpus:
                 notes.append(f"trainings were measured on {', '.join(self.fitted.gpus)}, the same chip as {sample.gpu.name}")
             if self.range.unknown_operators(sample):
                 notes.append(f"{self._lacking(sample)}, which is less than {100 * _SMALL:.0f} % of the step")
+        modelled = {sample.gpu: sample for sample in samples if self.why_modelled(sample, catalog)}
+        for gpu, sample in modelled.items():
+            if (share := model_sm_use(sample.graph, Target(gpu, sample.configuration.precision)).guessed) > _MANY:
+                notes.append(
+                    f"public traces of compute capability {gpu.compute_capability} do not show {100 * share:.0f} % of the "
+                    f"launches: on {gpu.name} they are taken from other GPUs, or assumed"
+                )
         return [*dict.fromkeys(notes), *self.range.beyond(answered)]
 
     def _lacking(self, sample: Sample) -> str:
         return f"no measured training has {', '.join(self.range.unknown_operators(sample))}"
-
-    def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:
-        chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.fitted.gpus)}
-        return (sample.gpu.compute_capability, sample.gpu.sm_count) in chips
 
     @classmethod
     def load(cls, folder: Path = SHIPPED) -> OccupancyPredictor:
@@ -131,13 +176,35 @@ class OccupancyPredictor:
             InputError: a file is missing, damaged, or of another kind or version.
         """
         kept, arrays = load(folder, OccupancyManifest)
-        if kept.features != FEATURES:
+        if tuple(kept.features) != STEP_FEATURES:
             raise InputError(
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
                 f"this version has; train it again with `{OccupancyManifest.COMMAND}`"
             )
-        parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
-        memory = PeakMemory.restore(*parts.pop("peak_memory"))
-        ratios = {label: make(kept.model).restore(*own) for label, own in parts.items()}
+        ratios = {label: StepTrees(*own, Trees.of_arrays(arrays, label)) for label, own in kept.outputs.items()}
         fitted = FittedModel(**{name: getattr(kept, name) for name in FittedModel.model_fields})
-        return cls(fitted, kept.range, ratios, memory)
+        return cls(fitted, kept.range, ratios, PeakMemory.restore(kept.memory, part(arrays, "peak_memory")))
+
+
+def model_training(sample: Sample) -> dict[str, Any]:
+    """Fields of :class:`.answer.Filled` where nothing was measured: from the launches of a forward pass, and from shapes.
+
+    Raises:
+        InputError: the limits of the GPU's SMs are not known, or the network launches nothing.
+    """
+    precision = sample.configuration.precision
+    use = model_sm_use(sample.graph, Target(sample.gpu, precision))
+    base, peak = base_memory(sample), estimate(sample).peak
+    least, usual, most = _HALF if precision != "fp32" else (1.0, 1.0, 1.0)
+    factor = WITHIN_FACTOR["peak_memory"]
+    # CUDA's own part was measured on one GPU, and may be less on another
+    low, high = (peak - base) * least / factor, (base + (peak - base) * most) * factor
+    memory = Estimate(value=base + (peak - base) * usual, low=low, high=high, basis="modelled")
+    fits = True if high <= sample.gpu.memory else False if low > sample.gpu.memory else None
+    factors = MLP_FACTOR if _COMPUTING.isdisjoint(sample.graph.words) else WITHIN_FACTOR
+    ratios = {label: _within(value, factors[label]) for label, value in zip(RATIOS, use, strict=False)}
+    return {**ratios, "peak_memory": memory, "out_of_memory": None, "fits": fits}
+
+
+def _within(ratio: float, factor: float) -> Estimate:
+    return Estimate(value=ratio, low=ratio / factor, high=min(ratio * factor, 1.0), basis="modelled")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import notes_on, occupancy_of
 from epochcast.analyzer.backends.occupancy.networks import SIZES, complete
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.errors import InputError
@@ -102,41 +99,8 @@ class OccupancyQuestion(NetworkQuestion):
         return {name: getattr(self, name) for name in SIZES if getattr(self, name)}
 
 
-class _Network:
-    """A network with its graph at one batch."""
-
-    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> None:
-        self._predictor, self._catalog = predictor, catalog
-        sizes = NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes)
-        self.configuration = complete(sizes)
-        self.graph = graph_of(self.configuration).in_training()
-
-    def on(self, gpu: Gpu, batches: Sequence[int]) -> tuple[list[Sample], list[Filled]]:
-        """A GPU at these batches."""
-        samples = [Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu) for batch in batches]
-        rows = []
-        for sample, training in zip(samples, self._predictor.predict(samples, self._catalog), strict=True):
-            modelled = occupancy_of(sample.graph, gpu, sample.configuration.precision)
-            rows.append(Filled(gpu=gpu.name, batch=sample.configuration.batch, training=training, modelled=modelled))
-        return samples, rows
-
-    def fitting(self, gpu: Gpu) -> list[int]:
-        """The batches of powers of two that the GPU's memory holds."""
-
-        def memory_of(batch: int) -> float:
-            return self.on(gpu, [batch])[1][0].memory
-
-        batches = batches_that_fit(memory_of, gpu.memory)
-        if not batches:
-            raise InputError(
-                f"{self.configuration.network} does not fit {gpu.name} even at batch 1: it takes about "
-                f"{memory_of(1) / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; take a GPU with more memory"
-            )
-        return batches
-
-
 def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> OccupancyAnswer:
-    """Answer from measured trainings, next to launches as they are modelled.
+    """Answer from measured trainings, and where there are none from launches and shapes.
 
     Args:
         question: a network, GPUs and batches.
@@ -147,24 +111,42 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
     gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
-    network = _Network(question, predictor, catalog)
-    usual = sorted(set(question.batches or [USUAL_BATCH]))
-    answered = [network.on(gpu, network.fitting(gpu) if question.sweep else usual) for gpu in gpus]
-    samples = [sample for own, _ in answered for sample in own]
-    rows = [row for _, own in answered for row in own]
-    fallback = [sample for sample, row in zip(samples, rows, strict=True) if row.training.sm_occupancy is None]
-    sizes = {name: getattr(network.configuration, name) for name in SIZES}
+    network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes))
+    graph = graph_of(network).in_training()
+    samples: list[Sample] = []
+    rows: list[Filled] = []
+    best = []
+    for gpu in gpus:
+
+        def fill(batch: int, gpu: Gpu = gpu) -> tuple[Sample, Filled]:
+            sample = Sample(replace(network, batch=batch), graph.at_batch(batch), gpu)
+            return sample, predictor.predict([sample], catalog)[0]
+
+        if question.sweep:
+            powers = (2**exponent for exponent in range(LARGEST.bit_length()))
+            own = list(takewhile(lambda filled: filled[1].peak_memory.value <= filled[0].gpu.memory, map(fill, powers)))
+            if not own:
+                raise InputError(
+                    f"{network.network} does not fit {gpu.name} even at batch 1: it takes about "
+                    f"{fill(1)[1].peak_memory.value / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; "
+                    "take a GPU with more memory"
+                )
+            best.append(best_batch([row for _, row in own]))
+        else:
+            own = [fill(batch) for batch in sorted(set(question.batches or [USUAL_BATCH]))]
+        samples += [sample for sample, _ in own]
+        rows += [row for _, row in own]
     return OccupancyAnswer(
-        network=_shown(network.configuration.network),
-        sizes={name: size for name, size in sizes.items() if size},
-        precision=network.configuration.precision,
-        nodes=len(network.graph),
-        edges=network.graph.edges.shape[1],
-        unknown_operators=dict(network.graph.unknown),
+        network=_shown(network.network),
+        sizes={name: size for name in SIZES if (size := getattr(network, name))},
+        precision=network.precision,
+        nodes=len(graph),
+        edges=graph.edges.shape[1],
+        unknown_operators=dict(graph.unknown),
         model=predictor.fitted,
         predictions=rows,
-        batches=[_best(own) for _, own in answered] if question.sweep else [],
-        notes=[*predictor.notes(samples, catalog), *notes_on(fallback)],
+        batches=best,
+        notes=predictor.notes(samples, catalog),
     )
 
 
@@ -173,24 +155,15 @@ def _shown(network: str) -> str:
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 
-def batches_that_fit(memory_of: Callable[[int], float], capacity: float) -> list[int]:
-    """Powers of two from 1 on whose memory, bytes by batch and growing with it, is within the capacity; none if 1 is beyond."""
-    powers = (2**exponent for exponent in range(LARGEST.bit_length()))
-    return list(takewhile(lambda batch: memory_of(batch) <= capacity, powers))
-
-
-def best_batch(gpu: str, batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
-    """Look through occupancies, shape (n,), of batches in ascending order, shape (n,) (section VI-A of the paper)."""
-    best, largest = float(occupancies.max()), int(batches[-1])
+def best_batch(rows: Sequence[Filled]) -> BestBatch:
+    """Look through a GPU's rows in ascending order of their batches (section VI-A of the paper)."""
+    best, largest = max(rows, key=lambda row: row.sm_occupancy.value), rows[-1].batch
+    highest = best.sm_occupancy.value
     return BestBatch(
-        gpu=gpu,
-        highest=best,
-        highest_at=int(batches[occupancies.argmax()]),
-        smallest=int(batches[occupancies >= best * (1 - WITHIN)][0]),
+        gpu=best.gpu,
+        highest=highest,
+        highest_at=best.batch,
+        smallest=next(row.batch for row in rows if row.sm_occupancy.value >= highest * (1 - WITHIN)),
         largest=largest,
         bound_by_memory=largest < LARGEST,
     )
-
-
-def _best(rows: Sequence[Filled]) -> BestBatch:
-    return best_batch(rows[0].gpu, np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))

@@ -6,9 +6,10 @@ from functools import partial
 from epochcast.analyzer.backends.distributed import predictor
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from lab.rivals.distributed import neusight_style, roofline, vtrain_style
+from lab.rivals.distributed.learned import predict_learned
 
 RECIPES: dict[str, Callable[..., Iteration]] = {
-    **{name: partial(roofline.predict_calibrated, recipe) for name, recipe in predictor.RECIPES.items()},
+    **{name: partial(predict_learned, recipe) for name, recipe in predictor.RECIPES.items()},
     "roofline": roofline.predict,
     "neusight-style": neusight_style.predict,
     "vtrain-style": vtrain_style.predict,

@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.distributed.communication.cluster import Cluste
 from epochcast.analyzer.backends.distributed.iteration import iteration
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from lab.rivals.distributed.roofline import predict_calibrated
+from lab.rivals.distributed.learned import predict_learned
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
@@ -22,4 +22,4 @@ if TYPE_CHECKING:
 
 def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:
     """The default's answer for the same job in FP32."""
-    return predict_calibrated(iteration, graphs, replace(job, precision="fp32"), cluster, coefficients)
+    return predict_learned(iteration, graphs, replace(job, precision="fp32"), cluster, coefficients)

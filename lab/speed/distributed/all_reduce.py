@@ -7,17 +7,20 @@ and bandwidth fitted to it (``communication/measured.py``); the link's data shee
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
-from epochcast.analyzer.backends.distributed.communication.links import link_named
-from epochcast.regressor import load_catalog
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces
 from lab.speed.page import markdown_table, options, public
 
-SETS = {"a100": ("A100 SXM4 80GB", "NVLink 3"), "v100": ("V100 SXM2 32GB", "NVLink 2")}
+SETS = {"a100": "A100 SXM4 80GB", "v100": "V100 SXM2 32GB"}
+OTHERS = ("H100 SXM5", "H200 SXM", "B200 SXM", "GB200", "L40S")
+"""GPUs of the collectives of AIConfigurator; of an A100 vTrain's have more sizes."""
+LEAST_BYTES = 2**20
 
 
 def tables() -> Iterator[tuple[str, int, AllReduceTable]]:
@@ -26,12 +29,17 @@ def tables() -> Iterator[tuple[str, int, AllReduceTable]]:
     for name in SETS:
         for gpus, table in read_all_reduces(path, name).items():
             yield name, gpus, table
+    rows = pd.read_csv(public("operators/nccl.csv.gz")).query("operation == 'all_reduce' and main == 1 and suspect == 0")
+    for name in OTHERS:
+        own = rows[(rows["gpu"] == name) & (rows["bytes"] >= LEAST_BYTES)]
+        for gpus in sorted(set(own["gpus"])):
+            times = own[own["gpus"] == gpus].groupby("bytes")["ms"].median() * 1e-3
+            yield name, int(gpus), AllReduceTable(times.index.to_numpy(np.float64), times.to_numpy(np.float64))
 
 
 def predicted(name: str, gpus: int, table: AllReduceTable) -> dict[str, np.ndarray]:
     """Seconds of every size: from the data sheet, and from the other octaves, by name of the way."""
-    gpu, link = SETS[name]
-    cluster = Cluster(load_catalog()[gpu], gpus, link_named(link), intra_efficiency=1.0)
+    cluster = replace(cluster_for(SETS.get(name, name), gpus, gpus), measured={}, intra_efficiency=1.0)
     sheet = np.array([all_reduce_seconds(cluster, nbytes, gpus) for nbytes in table.nbytes])
     ways = {"interpolated": np.zeros_like(sheet), "latency and bandwidth": np.zeros_like(sheet), "data sheet": sheet}
     octave = np.floor(np.log2(table.nbytes))

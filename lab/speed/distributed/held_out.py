@@ -1,8 +1,9 @@
-"""How far off predicted iterations are on what was left out, by source of operator times; what intervals and defaults rest on.
+"""How far off predicted iterations are on what was left out: what intervals rest on.
 
-- *products, 32 bits*: NeuSight's measured models (FP32, one GPU). ``new``: learned operator times without that GPU.
-  ``measured``: with it; no iteration is fitted on either way.
-- *products, 16 bits*: vTrain's runs; efficiencies are fitted without the model size that is predicted.
+- *products, 32 bits*: NeuSight's measured models (FP32, one GPU). ``new``: operator times without that GPU. ``measured``: with
+  it; no iteration is fitted on either way.
+- *products, 16 bits*: vTrain's runs and public runs under FSDP. ``measured``: efficiencies are fitted without the model that is
+  predicted. ``new``: operators and runs of the GPU are left out; of an H200, of which no run is known, our iterations.
 - *convolutions*: torchvision's training steps on three GPUs that nothing was fitted on.
 - *operators*: our iterations on a CPU, by their own operators measured one by one.
 - *exchanges*: all-reduces within a node. ``measured``: latency and bandwidth fitted without the octave of sizes that is
@@ -19,6 +20,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -28,28 +30,26 @@ from scipy import stats
 from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph, Operator
-from epochcast.analyzer.backends.distributed.iteration import iteration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
-from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
+from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.common.files import write_whole
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, conformal_quantile
 from lab.distributed.fitting import fit_operators
 from lab.distributed.operator_roofline import Roofline
-from lab.distributed.runs import MeasuredIteration, read_runs
+from lab.distributed.public_operators import read_operators
+from lab.distributed.runs import MeasuredIteration, public_runs
 from lab.evaluate.distributed_operators import read_end_to_end
 from lab.evaluate.distributed_protocols import RunEvaluator, by_size
 from lab.evaluate.neusight_workloads import NAMES, operators_of
-from lab.speed.distributed import all_reduce, cpu_iterations, precision_blindness
-from lab.speed.distributed.fit_operators import public_operators
+from lab.speed.distributed import all_reduce, cpu_iterations, op_bench_iterations, precision_blindness
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
 
 Floats = NDArray[np.float64]
 
 CATALOG = load_catalog()
-SHIPPED = DistributedModel.load()
+OPERATORS = DistributedModel.load().operators
 
 
 def rows() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
@@ -64,8 +64,7 @@ def rows() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
 def products_in_32_bits() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """NeuSight's measured models."""
     measured = read_end_to_end(public("distributed/neusight_end_to_end.csv"), CATALOG, NAMES).rows
-    corpus, fp32 = public_operators(), precision_named("fp32")
-    without = {gpu: fit_operators(corpus[corpus["gpu"] != gpu], CATALOG) for gpu in measured["gpu"].unique()}
+    fp32 = precision_named("fp32")
     operators = [
         [
             operator
@@ -79,77 +78,86 @@ def products_in_32_bits() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
         each = zip(measured["gpu"], operators, strict=True)
         return np.array([float(times_of(CATALOG[gpu]).seconds(own).sum()) for gpu, own in each])
 
-    assert SHIPPED.operators is not None
-    learned = SHIPPED.operators
-    table = measured.assign(roofline=seconds(Roofline))
-    new = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, without[gpu.name])), group=table["gpu"])
-    known = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, learned)), group=table["model"])
-    calibrated = table.assign(
-        predicted=seconds(lambda gpu: CalibratedTimes(gpu, fp32, SHIPPED.coefficients)), group=table["gpu"]
-    )
+    table = measured.assign(roofline=seconds(lambda gpu: Roofline(gpu, fp32)))
+    without = {gpu: operators_without((gpu,)) for gpu in measured["gpu"].unique()}
+    new = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, without[gpu.name], fp32)), group=table["gpu"])
+    known = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, OPERATORS, fp32)), group=table["model"])
     what = "measured FP32 passes of transformers on one GPU"
-    yield line("products", 32, "new", "learned", new, what, "with the GPU left out")
-    yield line("products", 32, "measured", "learned", known, what, "none of which were fitted on")
-    yield line("products", 32, "new", "calibrated", calibrated, what, "none of which were fitted on")
+    yield line("products", 32, "new", new, what, "with the GPU left out")
+    yield line("products", 32, "measured", known, what, "none of which were fitted on")
+
+
+@cache
+def operators_without(gpus: tuple[str, ...]) -> OperatorModel:
+    """Operator times learned from those of all other GPUs."""
+    corpus = read_operators(CATALOG)
+    return fit_operators(corpus[~corpus["gpu"].isin(gpus)], CATALOG)
 
 
 def products_in_16_bits() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
-    """vTrain's runs."""
-    runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
+    """vTrain's runs, and those under FSDP."""
+    runs, evaluator = public_runs(), RunEvaluator(operators=OPERATORS)
     answers = {recipe: by_size(evaluator, runs, recipe) for recipe in ("default", "roofline")}
     table = answers["default"].points.assign(
         seconds=answers["default"].measured,
         predicted=answers["default"].predicted,
         roofline=answers["roofline"].predicted,
         group=lambda points: points["size"],
+        fsdp=lambda points: points["zero"] > 0,
     )
-    what = "measured FP16 iterations of GPT-like models on 64 to 512 A100"
-    yield line("products", 16, "measured", "calibrated", table, what, "with the model size left out")
-    learned = table.assign(predicted=learned_without_size(evaluator, runs))
-    yield line("products", 16, "measured", "learned", learned, what, "with the model size left out")
+    what = "measured 16-bit iterations of language models on 1 to 512 A100 and H100"
+    yield line("products", 16, "measured", table, what, "with the model left out")
+    new = pd.concat([*(_without(gpus, runs, table) for gpus in _LEFT_OUT), _h200()], ignore_index=True)
+    yield line("products", 16, "new", new, "measured 16-bit iterations of language models", "with the GPU left out")
 
 
-def learned_without_size(evaluator: RunEvaluator, runs: Sequence[MeasuredIteration]) -> Floats:
-    """Seconds of runs with learned operator times; the other efficiencies are fitted without the run's size."""
-    assert SHIPPED.operators is not None
-    times = LearnedTimes(CATALOG[runs[0].gpu], SHIPPED.operators)
-    seconds = []
-    for run in runs:
-        coefficients = evaluator.fit([other for other in runs if other.group != run.group])
-        seconds.append(iteration(evaluator.measured(run).prepared, times, coefficients).seconds)
-    return np.array(seconds)
+_LEFT_OUT = (("A100 SXM4 80GB", "A100 SXM4 40GB", "A100 PCIe 40GB"), ("H100 SXM5",))
+
+
+def _without(gpus: tuple[str, ...], runs: Sequence[MeasuredIteration], table: pd.DataFrame) -> pd.DataFrame:
+    """Runs of GPUs by the operators and the runs of all others."""
+    evaluator = RunEvaluator(operators=operators_without(gpus))
+    own = np.array([run.gpu in gpus for run in runs])
+    fitted = evaluator.fit([run for run in runs if run.gpu not in gpus])
+    predicted = evaluator.predict([run for run in runs if run.gpu in gpus], fitted)
+    return table.loc[own, ["seconds", "roofline"]].assign(predicted=predicted, group=gpus[0])
+
+
+def _h200() -> pd.DataFrame:
+    """Our iterations of language models in 16 bits on one H200."""
+    gpu = CATALOG["H200 SXM"]
+    rows = pd.read_csv(op_bench_iterations.H200 / "op_bench" / "iterations.csv").query("model != 'vgg16'")
+    rows = rows[rows["precision"].str.contains("16")]
+    answers = [
+        op_bench_iterations.answer_to({str(key): cell for key, cell in row.items()}, gpu) for row in rows.to_dict("records")
+    ]
+    predicted = [answer.seconds - answer.parts.tensor_parallel for answer in answers]
+    return pd.DataFrame({"seconds": rows["total_ms"] / 1e3, "predicted": predicted, "roofline": np.nan, "group": gpu.name})
 
 
 def convolutions() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """torchvision's steps on one GPU."""
     steps = pd.read_csv(public("convnets/torchvision_step_times.csv.gz")).query("kind == 'train' and ngpu == 1")
     measured = steps.groupby(["dev", "prec", "model"])["ms"].median() / 1e3
-    assert SHIPPED.operators is not None
     for precision, word in precision_blindness.PRECISIONS.items():
         bits = int(precision.removeprefix("fp"))
-        found: dict[str, list[dict[str, object]]] = {"learned": [], "calibrated": []}
+        found: list[dict[str, object]] = []
         for model in precision_blindness.NAMES:
             operators = computing(precision_blindness.graph_of(model, precision))
             for device, name in precision_blindness.GPUS.items():
                 gpu = CATALOG[name]
                 # torch's setting for convolutions is TF32 where the GPU has it.
                 computed = precision_named("tf32" if bits == 32 and gpu.tf32_tensor_flops else precision)
-                sources: dict[str, LearnedTimes | CalibratedTimes] = {
-                    "learned": LearnedTimes(gpu, SHIPPED.operators, computed.tf32),
-                    "calibrated": CalibratedTimes(gpu, computed, SHIPPED.coefficients),
-                }
-                for source, times in sources.items():
-                    found[source].append(
-                        {
-                            "group": name,
-                            "seconds": measured[device, word, model],
-                            "predicted": float(times.seconds(operators).sum()),
-                            "roofline": float(Roofline(gpu, computed.tf32).seconds(operators).sum()),
-                        }
-                    )
+                found.append(
+                    {
+                        "group": name,
+                        "seconds": measured[device, word, model],
+                        "predicted": float(LearnedTimes(gpu, OPERATORS, computed).seconds(operators).sum()),
+                        "roofline": float(Roofline(gpu, computed).seconds(operators).sum()),
+                    }
+                )
         what = f"measured FP{bits} steps of ConvNets of 12 images on one GPU"
-        for source, own in found.items():
-            yield line("convolutions", bits, "new", source, pd.DataFrame(own), what, "none of which were fitted on")
+        yield line("convolutions", bits, "new", pd.DataFrame(found), what, "none of which were fitted on")
 
 
 def computing(graph: Graph) -> list[Operator]:
@@ -162,7 +170,7 @@ def own_operators() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """Iterations on a CPU by their operators."""
     table = pd.read_csv(cpu_iterations.ROWS).query("clock == 'wall'")
     table = table.assign(seconds=table["measured_s"], predicted=table["predicted_s"], roofline=np.nan, group=table["model"])
-    yield line("operators", 0, "measured", "profile", table, "measured iterations on a CPU", "none of which were fitted on")
+    yield line("operators", 0, "measured", table, "measured iterations on a CPU", "none of which were fitted on")
 
 
 def exchanges() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
@@ -188,11 +196,11 @@ def exchanges() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     ):
         joined = pd.concat(found[way], ignore_index=True)
         each = joined.groupby(["group", "octave"], as_index=False).median()
-        yield line("exchanges", 0, gpu, "", each, "sizes of measured all-reduces of A100 and V100", left_out)
+        yield line("exchanges", 0, gpu, each, "sizes of measured all-reduces of A100 and V100", left_out)
 
 
 def line(
-    kind: str, bits: int, gpu: str, source: str, table: pd.DataFrame, measured: str, left_out: str
+    kind: str, bits: int, gpu: str, table: pd.DataFrame, measured: str, left_out: str
 ) -> tuple[HeldOutErrors, pd.DataFrame]:
     """One line of the table, and its rows."""
     seconds, predicted = table["seconds"].to_numpy(dtype=float), table["predicted"].to_numpy(dtype=float)
@@ -203,7 +211,6 @@ def line(
         kind=kind,  # type: ignore[arg-type]
         bits=bits,
         gpu=gpu,  # type: ignore[arg-type]
-        source=source,
         n=len(table),
         groups=int(table["group"].nunique()),
         mape=round(float(absolute_percentage_errors(seconds, predicted).mean()), 1),
@@ -240,7 +247,7 @@ def coverage(table: pd.DataFrame, new: bool) -> float:
 
 def lines(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> Iterator[str]:
     """The table with the coverage of each interval, groups left out in turn."""
-    header = ("rows", "GPU", "source", "n", "groups", "MAPE %", "data sheets", "90 % interval", "rows inside, group left out")
+    header = ("rows", "GPU", "n", "groups", "MAPE %", "data sheets", "90 % interval", "rows inside, group left out")
     cells = []
     for row, table in found:
         inside = coverage(table, row.gpu == "new")
@@ -249,7 +256,6 @@ def lines(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> Iterator[str]:
             (
                 f"{row.kind}{bits}",
                 row.gpu,
-                row.source or "-",
                 str(row.n),
                 str(row.groups),
                 f"{row.mape:.1f}",
@@ -259,7 +265,7 @@ def lines(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> Iterator[str]:
             )
         )
     yield from markdown_table(header, cells)
-    by_gpu = [(row, table) for row, table in found if (row.kind, row.gpu, row.source) == ("products", "measured", "learned")]
+    by_gpu = [(row, table) for row, table in found if (row.kind, row.gpu) == ("products", "measured")]
     yield ""
     for row, table in by_gpu:
         if row.bits == 32:
@@ -270,6 +276,12 @@ def lines(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> Iterator[str]:
             each = errors.groupby("gpu")[["ours", "sheet"]].mean()
             by_name = "; ".join(f"{gpu} {ours:.1f} ({sheet:.1f})" for gpu, ours, sheet in each.itertuples())
             yield f"NeuSight's {len(table)} rows with default options, by GPU (by data sheets): {by_name}."
+        else:
+            for name, own in table.groupby("fsdp"):
+                off = absolute_percentage_errors(own["seconds"].to_numpy(), own["predicted"].to_numpy())
+                inside = 100 * float((own["error"].abs() <= math.log(row.factor)).mean())
+                runs = "runs under FSDP" if name else "vTrain's runs"
+                yield f"{len(own)} {runs}: MAPE {off.mean():.1f} %, median {np.median(off):.1f} %, {inside:.0f} % inside."
 
 
 def save(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> None:

@@ -1,8 +1,8 @@
 """Whole training iterations that ``op_bench.py`` measured on one GPU, against `predict-model distributed`.
 
-All on the same rows. ``usual``, ``learned`` and ``calibrated``: as shipped, which saw nothing of an H200. ``data sheets``: the
-recipe `roofline`. The trivial ones take FLOPs over the data sheet's peak times the median efficiency of the other models' rows,
-of all precisions or of the row's own. A slice of a model by tensor ranks ran alone, so exchanges do not count.
+All on the same rows. ``usual``: as shipped, which saw operators of an H200 and none of its iterations. The trivial ones take
+FLOPs over the data sheet's peak times the median efficiency of the other models' rows, of all precisions or of the row's own. A
+slice of a model by tensor ranks ran alone, so exchanges do not count.
 
 Run: python -m lab.speed.distributed.op_bench_iterations [--iterations FILE.csv]
 """
@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 import torch
 
-import lab.rivals.distributed  # noqa: F401 - registers the recipe roofline
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
@@ -41,7 +40,7 @@ def vgg16(batch: int = 1) -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Te
     return WithLoss(networks.build("VGG16", 224, 1000)), (torch.empty(batch, 3, 224, 224), torch.zeros(batch, dtype=torch.long))
 
 
-def answer_to(row: Mapping[str, Any], gpu: Gpu, recipe: str = "default", **how: Any) -> DistributedAnswer:
+def answer_to(row: Mapping[str, Any], gpu: Gpu) -> DistributedAnswer:
     """The product's answer for a row."""
     tokens = {} if row["model"] == "vgg16" else {"sequence_length": row["size"]}
     answer = Distributed(Settings()).answer(
@@ -57,8 +56,7 @@ def answer_to(row: Mapping[str, Any], gpu: Gpu, recipe: str = "default", **how: 
             attention="eager" if row["attention"] == "eager" else "fused",
             master_weights=False,
             **tokens,
-            **how,
-        ).model_copy(update={"recipe": recipe})  # a rival, too, which the product's question does not name
+        )
     )
     assert isinstance(answer, DistributedAnswer)
     return answer
@@ -66,25 +64,17 @@ def answer_to(row: Mapping[str, Any], gpu: Gpu, recipe: str = "default", **how: 
 
 def predicted(row: Mapping[str, Any], gpu: Gpu) -> dict[str, float]:
     """Seconds by way, and whether the measured ones lie in the interval of the usual one."""
-    ways: dict[str, dict[str, Any]] = {
-        "usual": {},
-        "learned": {"operators": "learned"},
-        "calibrated": {"operators": "calibrated"},
-        "data sheets": {"recipe": "roofline"},
-    }
-    answers = {way: answer_to(row, gpu, **how) for way, how in ways.items()}
-    seconds = {way: answer.seconds - answer.parts.tensor_parallel for way, answer in answers.items()}
-    usual = answers["usual"]
-    assert usual.low is not None
-    factor = usual.parts.optimizer / usual.parts_low.optimizer if usual.parts_low else 1.0
-    measured = row["total_ms"] / 1e3
-    return seconds | {INSIDE: float(1 / factor <= measured / seconds["usual"] <= factor)}
+    answer = answer_to(row, gpu)
+    seconds = answer.seconds - answer.parts.tensor_parallel
+    assert answer.parts_low is not None
+    factor = answer.parts.optimizer / answer.parts_low.optimizer
+    return {"usual": seconds, INSIDE: float(1 / factor <= row["total_ms"] / 1e3 / seconds <= factor)}
 
 
 def by_efficiency(rows: pd.DataFrame, gpu: Gpu) -> pd.DataFrame:
     """Seconds by FLOPs alone."""
     precisions = [precision_named(name) for name in rows["precision"]]
-    peak = [peak_flops(gpu, one.autocast or one.weights, one.tf32) for one in precisions]
+    peak = [peak_flops(gpu, one.products) for one in precisions]
     efficiency = rows["flops"] / (rows["total_ms"] / 1e3) / peak
     others = [efficiency[rows["model"] != row.model] for row in rows.itertuples()]
     same = [own[rows["precision"] == row.precision] for own, row in zip(others, rows.itertuples(), strict=True)]

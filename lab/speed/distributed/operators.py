@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from epochcast.regressor import load_catalog
+from lab.distributed.public_operators import read_operators
 from lab.evaluate.distributed_operators import GpuEvaluation, evaluate_by_gpu, read_end_to_end
 from lab.evaluate.neusight_workloads import NAMES, operators_of
-from lab.speed.distributed.fit_operators import public_operators
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
 
 METHODS = {"zero": "ours, GPU left out", "probe": "ours, with a probe", "roofline": "roofline", "neusight": "NeuSight"}
@@ -20,7 +20,7 @@ def lines() -> Iterator[str]:
     """Errors of single operators, then of whole models, all methods on the same rows."""
     catalog = load_catalog()
     measured = read_end_to_end(public("distributed/neusight_end_to_end.csv"), catalog, NAMES)
-    answer = evaluate_by_gpu(public_operators(), measured, operators_of, catalog, PROBE)
+    answer = evaluate_by_gpu(read_operators(catalog), measured, operators_of, catalog, PROBE)
     yield from single_operators(answer)
     yield ""
     summary: dict[str, Any] = answer.summary()

@@ -87,7 +87,9 @@ def terms_of(graph: Graph, gpu: Gpu, precision: str) -> Floats:
     """Seconds that FLOPs and bytes would take at the data sheet's figures, and kernels, shape (3,)."""
     operators = [one for block in (graph.before, *graph.blocks, graph.after) for one in block.operators]
     tf32 = precision == "fp32" and bool(gpu.tf32_tensor_flops)
-    computing = sum(one.flops / peak_flops(gpu, one.dtype, tf32) for one in operators if one.flops)
+    computing = sum(
+        one.flops / peak_flops(gpu, "tf32" if tf32 and one.dtype == "float32" else one.dtype) for one in operators if one.flops
+    )
     return np.array([computing, sum(one.bytes for one in operators) / gpu.memory_bandwidth, len(operators)])
 
 

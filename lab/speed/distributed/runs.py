@@ -1,88 +1,77 @@
-"""Predicted against measured iterations of vTrain's runs (64 to 512 A100), every recipe on the same rows.
+"""Predicted against measured iterations of public runs on 1 to 512 GPUs, every recipe on the same rows, and what fits.
 
 Run: python -m lab.speed.distributed.runs [--write]
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.iteration import prepare
-from epochcast.analyzer.backends.distributed.job import Recomputation
-from epochcast.regressor.scoring import score
-from lab.distributed.runs import MeasuredIteration, read_runs
-from lab.evaluate.distributed_protocols import (
-    RecipePredictions,
-    RunEvaluator,
-    by_rows,
-    by_size,
-    by_split,
-    regret,
-    strategy,
-)
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, prepare
+from epochcast.regressor.scoring import Scores, score
+from lab.distributed.runs import MeasuredIteration, public_runs
+from lab.evaluate.distributed_protocols import RunEvaluator, by_size, regret
 from lab.rivals.distributed import RECIPES
-from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
-
-DISTURBED = 10
-"""Percent: a run so much slower than the model that was fitted on it and all others is called disturbed."""
+from lab.speed.page import DISTRIBUTED, markdown_table, options, publish
 
 
 def lines() -> Iterator[str]:
-    """By recipe with a size left out, by how many runs are known, what disturbs, and what fits into memory."""
-    runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
-    sizes = sorted({run.group for run in runs}, key=lambda name: float(name.rstrip("B")))
-    strategies = sorted({strategy(run) for run in runs})
+    """By recipe with a model left out, the regret of following the default, and what fits into memory."""
+    runs, evaluator = public_runs(), RunEvaluator()
+    fsdp = np.array([run.job.zero > 0 for run in runs])
+    groups = {"vTrain": ~fsdp, "FSDP": fsdp} | {gpu: np.array([run.gpu == gpu for run in runs]) for gpu in _gpus(runs)}
     answers = {name: by_size(evaluator, runs, name) for name in RECIPES}
-    yield f"{len(runs)} runs; coefficients fitted without the predicted size. Percent."
+    yield f"{len(runs)} runs; coefficients fitted without the predicted model. MAPE (median), percent."
     yield ""
-    rows = []
+    table = []
     for name, answer in answers.items():
-        by = {**answer.by("size"), **answer.by("parallelism")}
-        rows.append((name, *figures(answer), *(f"{by[group].mape:.1f}" for group in (*sizes, *strategies))))
-    yield from markdown_table(("recipe", "MAPE", "median", *sizes, *strategies), rows)
-    default = answers["default"]
-    costs = regret(default)
-    slowdowns = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
-    yield ""
-    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {slowdowns} %."
-    yield ""
-    learnt = {f"{rows} random runs, 12 seeds": by_rows(evaluator, runs, rows) for rows in (5, 10, 20)}
-    floor = by_split(evaluator, runs, runs)
-    learnt = {"no run: the priors": by_rows(evaluator, runs, 0), **learnt, "all, predicted themselves (the floor)": floor}
-    draws = [[draw.mape for draw in one.by_test().values()] for one in learnt.values()]
-    spreads = [f"{min(own):.1f} to {max(own):.1f}" if len(own) > 1 else "" for own in draws]
-    yield from markdown_table(
-        ("learnt from", "MAPE", "median", "over seeds"),
-        [(name, *figures(one), spread) for (name, one), spread in zip(learnt.items(), spreads, strict=True)],
-    )
-    ratio = floor.predicted / floor.measured
-    slow, fast = ratio < 1 - DISTURBED / 100, ratio > 1 + DISTURBED / 100
-    kept = score(default.measured[~slow], default.predicted[~slow])
+        table.append((name, *(_figures(score(answer.measured[own], answer.predicted[own])) for own in groups.values())))
+    yield from markdown_table(("recipe", *(f"{name}, {own.sum()}" for name, own in groups.items())), table)
+    costs = regret(answers["default"].only(~fsdp))
     yield ""
     yield (
-        f"{slow.sum()} of {len(runs)} runs are more than {DISTURBED} % slower than the model fitted on all, {fast.sum()} "
-        f"so much faster. Without the slow ones the default is {kept.mape:.1f} % off for an unseen size (median "
-        f"{kept.median_ape:.1f})."
+        "Slowdown of the configuration predicted to be fastest (default, unseen size): "
+        f"{', '.join(f'{size} {cost:.1f}' for size, cost in sorted(costs.items()))} %."
     )
-    unfit = {how: sum(not fits(evaluator, run, how) for run in runs) for how in get_args(Recomputation)}
     yield ""
+    ran = [_prepared(evaluator, run).memory.fits for run in runs]
+    impossible = list(_impossible(evaluator, runs))
+    refused = [not prepared.memory.fits for prepared in impossible]
+    own = np.array(ran)
+    ran_fsdp, ran_vtrain = (f"{own[each].sum()} of {each.sum()}" for each in (fsdp, ~fsdp))
     yield (
-        f"Memory, by the model: {unfit['none']} of the {len(runs)} would not fit without recomputation, {unfit['selective']} "
-        f"with selective, {unfit['full']} with full recomputation, so the runs are assumed to have used it."
+        f"Memory: of the runs that ran, {ran_fsdp} under FSDP and {ran_vtrain} of vTrain's are said to fit; of {len(refused)} "
+        f"plans whose states alone exceed the memory, {sum(refused)} are refused."
     )
 
 
-def fits(evaluator: RunEvaluator, run: MeasuredIteration, recomputation: Recomputation) -> bool:
-    """Whether a run would fit into its GPUs with another kind of recomputation."""
-    job = replace(run.job, recomputation=recomputation)
+def _gpus(runs: list[MeasuredIteration]) -> list[str]:
+    return sorted({run.gpu for run in runs if run.job.zero > 0})
+
+
+def _figures(scores: Scores) -> str:
+    return f"{scores.mape:.1f} ({scores.median_ape:.1f})"
+
+
+def _prepared(evaluator: RunEvaluator, run: MeasuredIteration, **changes: int) -> PreparedJob:
+    job = replace(run.job, **changes)  # type: ignore[arg-type]
     cluster = cluster_for(run.gpu, job.gpus, run.gpus_per_node, run.intra, run.inter)
-    return prepare(evaluator.graphs(run).graph(job), job, cluster).memory.fits
+    return prepare(evaluator.graphs(run).graph(job), job, cluster)
 
 
-def figures(answer: RecipePredictions) -> tuple[str, str]:
-    """MAPE and median."""
-    return f"{answer.figures.mape:.1f}", f"{answer.figures.median_ape:.1f}"
+def _impossible(evaluator: RunEvaluator, runs: list[MeasuredIteration]) -> Iterator[PreparedJob]:
+    """The runs under FSDP without any sharding, as far as weights, gradients and states exceed the memory."""
+    for run in runs:
+        if run.job.zero > 0 and run.job.data > 1:
+            prepared = _prepared(evaluator, run, zero=0)
+            states: NDArray[np.float64] = np.array(
+                [getattr(prepared.memory, name) for name in ("weights", "gradients", "optimizer")]
+            )
+            if states.sum() > prepared.cluster.gpu.memory:
+                yield prepared
 
 
 if __name__ == "__main__":

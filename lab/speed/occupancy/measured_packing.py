@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, RunStatistics, compare, orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
-from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
 from epochcast.analyzer.charts import packing_figure
 from epochcast.regressor import load_catalog
-from lab.occupancy.models import Model, make
+from lab.occupancy.models import FittedTrees, Mean, Model
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
@@ -49,8 +47,8 @@ def lines(*, draw: bool) -> Iterator[str]:
     """
     gpu = load_catalog().resolve(GPU)
     jobs = read_training_jobs([public(table) for table in TABLES], load_catalog()).labelled("sm_occupancy")
-    predicted = predictions(jobs, lambda: make("trees"))  # logarithms: labels differ a hundredfold
-    foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, lambda: make("mean"))}
+    predicted = predictions(jobs, FittedTrees)  # logarithms: labels differ a hundredfold
+    foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, Mean)}
     drawn_from = mixes(jobs)
     yield f"{sizes()}; all arrive at once on {GPUS} GPUs ({GPU})."
     yield ""

@@ -21,11 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, figures, summarise
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedGpu, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
-from epochcast.analyzer.backends.occupancy.packing.policies import Placement, Policy, slot
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Placement, Policy, Slowdown, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
-from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 from lab.speed.occupancy.measured_packing import GPUS, SEED, STREAMS, sizes, with_interval
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 

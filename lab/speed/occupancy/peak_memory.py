@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.occupancy.peak_memory import estimate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores, score
 from lab.evaluate.common import random_folds
-from lab.occupancy.models import make
+from lab.occupancy.models import FittedTrees
 from lab.occupancy.peak_memory_fit import fit_peak_memory
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
@@ -70,7 +70,7 @@ def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floa
         samples = list(jobs.only(test).samples)
         train = jobs.only(~test)
         ran = train.labelled("peak_memory")
-        trees = make("trees").fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
+        trees = FittedTrees().fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
         answers[:, test] = [trees.predict(samples), *fit_peak_memory(train).predict(samples)]
     alone, both, low, high, risk = answers
     return alone, both, low, high, risk

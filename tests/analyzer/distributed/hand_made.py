@@ -25,9 +25,9 @@ def layer(
     operators += [all_reduce(rows * width, phase, dtype) for phase in ("forward", "backward") for _ in range(exchanges)]
     weight = Tensor((width, width), dtype)
     saved = Tensor((rows, width), dtype)
-    return ModelBlock(
-        name, tuple(operators), (Weight(f"{name}.weight", weight, dtype, dtype, sliced),), saved.bytes, 0.0, saved
-    )
+    weights = (Weight(f"{name}.weight", weight, dtype, dtype, sliced),)
+    forward = sum(operator.phase == "forward" for operator in operators)
+    return ModelBlock(name, tuple(operators), weights, saved.bytes, 0.0, saved, recomputed=forward)
 
 
 def graph(layers: int = 4, micro_batch: int = 1, **options) -> Graph:

@@ -8,6 +8,7 @@ import pytest
 
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
+from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed.neusight import read_corpus
@@ -49,7 +50,8 @@ def test_benchmarked_operators_are_what_a_graph_asks_for(tmp_path: Path) -> None
     table = pd.DataFrame([row], columns=["gpu", "op", "shape", "precision", "pass", "seconds", "flops"])
     table.to_csv(tmp_path / "own.csv", index=False)
     corpus = read_corpus(tmp_path / "own.csv", CATALOG)
-    pd.testing.assert_frame_equal(corpus[list(shapes_of([operator]))], shapes_of([operator]))
+    expected = shapes_of([operator], precision_named("fp32"))
+    pd.testing.assert_frame_equal(corpus[list(expected)], expected)
     assert corpus.loc[0, "gpu"] == "A CPU of no catalogue"
 
 

@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor, Weight
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.seed import by_equations
+from epochcast.analyzer.backends.distributed.paper import by_equations
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
@@ -109,11 +109,11 @@ def test_the_optimizer_moves_every_state_once(precision, dtype, options, bytes_p
     assert prepared.update_bytes == bytes_per_parameter * 4 * 1024 * 1024
 
 
-def test_seed_is_the_papers_equations_by_the_calculator() -> None:
+def test_the_papers_equations_by_the_calculator() -> None:
     job = TrainingConfiguration(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32")
     one = graph(sliced=True, exchanges=2)
     cluster = cluster_for(GPU, 8)
-    answer = by_equations(prepare(one, job, cluster), Each(), Coefficients())
+    answer = by_equations(prepare(one, job, cluster), Each(), IDEAL)
     t_comp = 2 * 3.0 * 4  # two layers of three products on a stage, four micro-batches
     volume = 2 * 1024 * 1024 * 4
     t_dp = t_tp = volume / cluster.intra.bandwidth
@@ -121,7 +121,7 @@ def test_seed_is_the_papers_equations_by_the_calculator() -> None:
     assert answer.bubble == pytest.approx(t_comp)
     assert answer.seconds == pytest.approx(t_comp + t_dp + t_tp + t_comp * (2 - 1))
     alone = prepare(one, TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1))
-    assert by_equations(alone, Each(), Coefficients()).seconds == pytest.approx(12.0)
+    assert by_equations(alone, Each(), IDEAL).seconds == pytest.approx(12.0)
 
 
 WORDS = Tensor((50_000, 1024), "float32")
@@ -138,7 +138,7 @@ def with_ends(tied):
 def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> None:
     layer = graph().blocks[0]
     core = product(2048, 1024, 1024, module="blocks.0.attention.core")
-    one = replace(with_ends(False), blocks=(replace(layer, operators=(*layer.operators, core)),) * 4)
+    one = replace(with_ends(False), blocks=(replace(layer, operators=(*layer.operators, core), recomputed=2),) * 4)
     again = {
         how: run(TrainingConfiguration(precision="fp32", recomputation=how), one).compute.get("recomputation")
         for how in ("none", "selective", "full")

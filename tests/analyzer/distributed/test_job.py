@@ -24,7 +24,7 @@ A100, V100 = (load_catalog().resolve(name) for name in ("A100 SXM4 80GB", "V100 
             "a multiple of the pipeline stages as micro-batches: 3 over 2 stages; change",
         ),
         ({"precision": "int8"}, "unknown precision 'int8'; choose one of fp32, tf32"),
-        ({"precision": "FP8"}, "no training in FP8 was measured, so 'FP8' is not predicted; choose one of fp32, tf32"),
+        ({"context": 3, "sequence_length": 2048}, "2048 tokens does not divide over 3 context ranks"),
     ],
 )
 def test_a_job_that_cannot_be_is_one_sentence(settings, message) -> None:
@@ -33,7 +33,7 @@ def test_a_job_that_cannot_be_is_one_sentence(settings, message) -> None:
 
 
 def test_products_run_on_tensor_cores_where_the_gpu_has_them() -> None:
-    assert peak_flops(A100, "float32") == A100.fp32_flops < peak_flops(A100, "float32", tf32=True) == A100.tf32_tensor_flops
+    assert peak_flops(A100, "float32") == A100.fp32_flops < peak_flops(A100, "tf32") == A100.tf32_tensor_flops
     assert peak_flops(A100, "float16") == A100.fp16_tensor_flops
     assert peak_flops(A100, "bfloat16") == A100.bf16_tensor_flops
     slow_halves = replace(V100, fp16_tensor_flops=None, fp16_flops=V100.fp32_flops / 64)

@@ -60,6 +60,21 @@ def test_states_by_precision_and_optimizer(dtype: str, options: dict[str, object
     assert memory.weights + memory.gradients + memory.optimizer == per_parameter * 4_000_000
 
 
+@pytest.mark.parametrize(
+    ("zero", "weights", "gradients", "optimizer"),
+    [
+        (1, 2 * 4, 2 * 4, 12),
+        (2, 2 * 4, 2 + 2, 12),  # the gradients of a block before they are scattered
+        (3, 2 + 2 * 2, 2 + 2, 12),  # and the weights of the block that runs and of the next
+    ],
+)
+def test_each_stage_of_zero_shards_one_thing_more(zero: int, weights: float, gradients: float, optimizer: float) -> None:
+    """Bytes per million parameters of a block; four blocks over four ranks."""
+    job = TrainingConfiguration(data=4, global_batch=4, precision="bf16", zero=zero)
+    memory = _memory(job, _graph(4, _layer(1_000_000)))
+    assert (memory.weights, memory.gradients, memory.optimizer) == (weights * 1e6, gradients * 1e6, optimizer * 1e6)
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(("pipeline", "micro_batches"), [(1, 4), (4, 8), (4, 2)])
 def test_activations_of_the_micro_batches_in_flight(schedule: str, pipeline: int, micro_batches: int) -> None:
@@ -96,13 +111,17 @@ def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
     ("parameters", "options", "message"),
     [
         (2_000_000_000, {}, r"each GPU needs 1\d\d\.. GiB \(weights 14.9, gradients 14.9, optimizer states 89.4"),
-        (2_000_000_000, {"micro_batch": 2, "global_batch": 2}, "take a smaller micro-batch or more tensor or pipeline ranks"),
+        (
+            2_000_000_000,
+            {"micro_batch": 2, "global_batch": 2},
+            "take a smaller micro-batch or more data, tensor or pipeline ranks",
+        ),
         (
             1_500_000_000,
             {"data": 8, "global_batch": 8},
-            r"would need 89.5 with full recomputation, 31.0 with ZeRO stage 1, 30.8 with both; else take more",
+            r"take more data, tensor or pipeline ranks \(it would still need 89.5 with full recomputation\)",
         ),
-        (2_000_000_000, {"pipeline": 2, "global_batch": 2, "recomputation": "full"}, "more tensor or pipeline ranks"),
+        (2_000_000_000, {"pipeline": 2, "global_batch": 2, "recomputation": "full"}, "more data, tensor or pipeline ranks"),
     ],
 )
 def test_out_of_memory_says_how_much_of_what_and_what_would_help(
@@ -148,7 +167,8 @@ def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_
     for (hidden, tensor), rows in table.groupby(["hidden size", "tensor parallelism"]):
         row = rows.loc[rows["micro batch"].idxmax()].astype(int)
         micro_batch, layers = row["micro batch"], row["# layers"]
-        model = resolve(f"gpt:hidden={hidden},layers={layers},heads={row['attention heads']},vocab=51200")
+        name = f"gpt:hidden={hidden},layers={layers},heads={row['attention heads']},vocab=51200,positions=2048"
+        model = resolve(f"{name},dropout=0.1,attention_dropout=0.1")
         module = slice_for_tensor_parallel(build(model, "eager", 1), tensor)
         inputs = example_inputs(model, micro_batch, row["sequence length"])
         graph = repeat_block(trace(module, inputs, precision_named("fp16")), layers)

@@ -51,7 +51,7 @@ def test_a_name_is_read_whatever_its_case_and_dashes() -> None:
 def test_numbers_stand_beside_the_defaults_of_their_style() -> None:
     read = from_text("gpt:hidden=12288,layers=96,heads=96,dropout=0,tied=no")
     assert (read.style, read.vocab, read.ffn, read.kv_heads, read.head_dim) == ("gpt2", 51200, 49152, 96, 128)
-    assert (read.dropout, read.attention_dropout, read.tied) == (0.0, 0.1, False)
+    assert (read.dropout, read.attention_dropout, read.tied) == (0.0, 0.0, False)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_what_fx_cannot_follow_is_one_sentence_with_its_line_reason_and_remedy(r
     ) as caught:
         _graph(Module(rest))
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("; leave out the graph fx")
+    assert str(caught.value).endswith("; leave out the recipe paper")
 
 
 CALLS = torch.zeros(())
@@ -115,19 +115,19 @@ def test_what_fx_sees_otherwise(rest: Callable[..., Any], phase: str, recorded: 
     assert recorded is None or (recorded in names["recording"] and recorded not in names["fx"])
 
 
-@pytest.mark.parametrize("extraction", ["recording", "fx"])
+@pytest.mark.parametrize("recipe", ["default", "paper"])
 def test_command_and_service_trace_as_they_are_asked(
-    extraction: Any, refused: Callable[..., str], answered: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    recipe: Any, refused: Callable[..., str], answered: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
         raise ValueError("traced by fx")
 
     monkeypatch.setattr("epochcast.analyzer.backends.network.pretended_device.forward_by_fx", fails)
-    ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--graph", extraction)
+    ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--recipe", recipe)
     config = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40}
-    question = DistributedQuestion(config=config, gpu=["T4"], sequence_length=8, graph=extraction)
-    if extraction == "recording":
-        assert answered(*ask)["graph"] == Distributed(Settings()).answer(question).graph == "recording"
+    question = DistributedQuestion(config=config, gpu=["T4"], sequence_length=8, recipe=recipe)
+    if recipe == "default":
+        assert answered(*ask)["recipe"] == Distributed(Settings()).answer(question).recipe == "default"
         return
     assert "traced by fx" in refused(*ask)
     with pytest.raises(InputError, match="traced by fx"):

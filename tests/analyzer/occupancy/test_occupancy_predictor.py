@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from made_trainings import activation, convolution, ends, trainings
 
+from epochcast.analyzer.backends.occupancy.answer import LABELS
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor, model_training
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
@@ -52,7 +53,6 @@ def test_trainings_like_the_fitted_ones_are_answered_within_their_intervals(pred
             interval = getattr(answer, label)
             assert interval.low < interval.value < interval.high
             assert interval.value == pytest.approx(value, rel=0.25), label
-        assert answer.sm_active is not None and answer.sm_occupancy is not None
         assert answer.sm_active.value > 2 * answer.sm_occupancy.value and answer.out_of_memory is not None
     assert not predictor.notes(samples[:1], CATALOG)
 
@@ -62,40 +62,58 @@ def with_attention(one: Sample) -> Sample:
 
 
 @pytest.mark.parametrize(
-    ("asked", "known", "note"),
+    ("asked", "basis", "note"),
     [
-        (sample(), (True, True), None),
-        (sample(gpu="A100 SXM4 80GB"), (True, True), "the same chip as A100 SXM4 80GB"),
-        (sample(gpu="T4"), (False, True), "T4 was not measured, only A100 SXM4 40GB"),
-        (sample(precision="fp16"), (False, False), "measured in fp32, not in fp16"),
-        (with_attention(sample()), (False, False), "no measured training has attention"),
+        (sample(), "measured", None),
+        (sample(gpu="A100 SXM4 80GB"), "measured", "the same chip as A100 SXM4 80GB"),
+        (sample(gpu="T4"), "modelled", "T4 was not measured, only A100 SXM4 40GB"),
+        (sample(precision="fp16"), "modelled", "measured in fp32, not in fp16"),
+        (with_attention(sample()), "modelled", "no measured training has attention"),
     ],
 )
-def test_what_no_training_shows_is_not_answered(
-    predictor: OccupancyPredictor, asked: Sample, known: tuple[bool, bool], note: str | None
+def test_what_no_training_shows_is_modelled_with_a_wide_range(
+    predictor: OccupancyPredictor, asked: Sample, basis: str, note: str | None
 ) -> None:
     beside, answer = predictor.predict([sample(), asked], CATALOG)
-    assert beside.sm_occupancy is not None
-    assert (answer.sm_occupancy is not None, answer.peak_memory is not None) == known
-    assert (answer.sm_active is None) == (answer.sm_occupancy is None)
-    assert (answer.out_of_memory is None) == (answer.peak_memory is None)
-    assert (
-        [note in said for said in predictor.notes([asked], CATALOG)] == [True]
-        if note
-        else not predictor.notes([asked], CATALOG)
-    )
+    assert (beside.basis, answer.basis) == ("measured", basis)
+    notes = predictor.notes([asked], CATALOG)
+    assert note in notes[0] if note else not notes
+    assert (answer.out_of_memory is None) == (basis == "modelled")
+    if basis == "modelled":
+        for label in LABELS:
+            ours = getattr(answer, label)
+            assert ours.low < ours.value < ours.high and (ours.high >= 1 or ours.high > 2.5 * ours.low), label
 
 
-@pytest.mark.parametrize("model", ["trees", "mean"])
-def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path: Path) -> None:
-    one = fit_predictor(jobs, model, {"seed": 3, "epochs": 2})
-    save_predictor(one, tmp_path / "model")
+def test_half_precision_takes_from_half_of_the_memory_to_all_of_it() -> None:
+    whole, half = (model_training(sample(512, 2**14, precision=precision))["peak_memory"] for precision in ("fp32", "bf16"))
+    assert half.high == whole.high and half.low == pytest.approx(whole.low / 2) and half.value < whole.value
+
+
+@pytest.mark.parametrize(("width", "fits"), [(8, True), (2**10, None), (2**12, False)])
+def test_whether_it_fits_is_said_where_the_whole_range_says_so(width: int, fits: bool | None) -> None:
+    assert model_training(sample(width, 2**11, gpu="T4"))["fits"] is fits
+
+
+def test_what_is_saved_answers_the_same(predictor: OccupancyPredictor, jobs: TrainingJobs, tmp_path: Path) -> None:
+    save_predictor(predictor, tmp_path / "model")
     other = OccupancyPredictor.load(tmp_path / "model")
-    assert (other.fitted, other.range) == (one.fitted, one.range)
+    assert (other.fitted, other.range) == (predictor.fitted, predictor.range)
     asked = [*jobs.samples[:9], sample(), sample(500)]
-    assert other.predict(asked, CATALOG) == one.predict(asked, CATALOG)
-    assert other.notes(asked, CATALOG) == one.notes(asked, CATALOG)
-    assert one.fitted.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119} and one.fitted.gpus == [GPU]
+    assert other.predict(asked, CATALOG) == predictor.predict(asked, CATALOG)
+    assert other.notes(asked, CATALOG) == predictor.notes(asked, CATALOG)
+    assert predictor.fitted.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119}
+    assert predictor.fitted.gpus == [GPU]
+
+
+def test_a_label_without_measurements_is_modelled(jobs: TrainingJobs) -> None:
+    blind = fit_predictor(replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan)))
+    (answer,) = blind.predict([sample()], CATALOG)
+    assert (answer.sm_occupancy.basis, answer.sm_active.basis, answer.basis) == (
+        "modelled",
+        "measured",
+        "measured and modelled",
+    )
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -107,8 +125,8 @@ def _edited(folder: Path, **changed: Any) -> None:
     [
         (lambda folder: (folder / MANIFEST).unlink(), "train one with `fit occupancy`"),
         (lambda folder: (folder / MANIFEST).write_text("[]"), "train it again with `fit occupancy`"),
-        (lambda folder: _edited(folder, schema="epochcast.occupancy/v2"), "epochcast.occupancy/v3"),
-        (lambda folder: _edited(folder, states={}), "was changed after training"),
+        (lambda folder: _edited(folder, schema="epochcast.occupancy/v3"), "epochcast.occupancy/v4"),
+        (lambda folder: _edited(folder, outputs={}), "was changed after training"),
         (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),
     ],
 )
@@ -129,8 +147,6 @@ def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shar
     known = jobs.only(rows).labelled("sm_occupancy")
     answers = [answer.sm_occupancy for answer in shipped.predict(known.samples, CATALOG)]
     assert (
-        np.median(
-            [abs(answer.value / true - 1) for answer, true in zip(answers, known.points["sm_occupancy"], strict=True) if answer]
-        )
+        np.median([abs(answer.value / true - 1) for answer, true in zip(answers, known.points["sm_occupancy"], strict=True)])
         < 0.05
     )

@@ -96,8 +96,18 @@ def test_convmeter_is_the_command_lines_answer(
 def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Callable[..., Any], tmp_path: Path) -> None:
     fitted = tmp_path / "own"
     jobs = read_training_jobs([trainings(tmp_path / "trainings.csv")], load_catalog())
-    save_predictor(fit_predictor(jobs, "mean"), fitted)
+    save_predictor(fit_predictor(jobs), fitted)
     expected = told("occupancy", "--network", "alexnet", "--model", str(fitted))
     client = serve({"occupancy": {"models": {"own": str(fitted)}}})
     assert ask(client, "occupancy", network="alexnet", model="own") == expected
-    assert expected["model"]["rows"]["sm_occupancy"] == 58 and expected["model"]["model"] == "mean"
+    assert expected["model"]["rows"]["sm_occupancy"] == 58
+
+
+def test_the_papers_recipe_and_sharding_are_the_same_by_command_and_http(client: TestClient, told: Callable[..., Any]) -> None:
+    of = {"model": "GPT-2-small", "gpu": "H100 SXM5", "dp": 4, "tp": 2, "global_batch": 8}
+    words = [word for name, value in of.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    papers = ask(client, "distributed", **of, recipe="paper")
+    assert papers == told("distributed", *words, "--recipe", "paper") and papers["recipe"] == "paper"
+    sharded = ask(client, "distributed", **of, zero=3, cp=2, precision="fp8")
+    assert sharded == told("distributed", *words, "--zero", "3", "--cp", "2", "--precision", "fp8")
+    assert (sharded["gpus"], sharded["job"]["zero"]) == (16, 3)

@@ -40,7 +40,7 @@ class Architecture:
         head_dim: width of one head (0: ``hidden / heads``).
         ffn: inner width of the MLP (0: 4 x ``hidden``).
         vocab: tokens.
-        positions: longest sequence with learned positions; rotary ones have no limit.
+        positions: longest sequence with learned positions; 0: as long as the job's. Rotary ones have no limit.
         image_size, patch, classes: pixels of a side, pixels of a patch's side, classes of an image model.
         stages: residual blocks of each of a ResNet's four stages.
         bottleneck: whether these are bottlenecks (ResNet-50 and deeper).
@@ -90,7 +90,7 @@ class Architecture:
                     "the patch must divide the image"
                 )
         else:
-            self._at_least_one("vocab", *(() if self.style == "llama" else ("positions",)))
+            self._at_least_one("vocab")
         if not self.head_dim and self.hidden % self.heads:
             raise InputError(
                 f"{self._what} has {self.heads} heads in a width of {self.hidden}; the heads must divide the width"

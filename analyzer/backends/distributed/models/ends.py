@@ -8,15 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from epochcast.analyzer.backends.distributed.loss_operator import cross_entropy
 from epochcast.analyzer.backends.distributed.models.architecture import BERT_TYPES, OPT_SPARE_POSITIONS, Architecture
 from epochcast.analyzer.backends.distributed.models.blocks import RMSNorm
 
+USUAL_POSITIONS = 2048
+"""Learned positions where neither the model nor a job says how many (Brown et al. 2020, section 2.1)."""
+
 
 class CrossEntropy(nn.Module):
-    """Mean cross-entropy in FP32, as trainings compute it in any precision."""
+    """Mean cross-entropy: built on meta it is one fused operator, built on a device that computes torch's own in FP32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fused = torch.empty(0).is_meta
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Shapes (…, classes) and (…) to a scalar."""
+        if self.fused:
+            return cross_entropy(logits.flatten(0, -2), targets.flatten())
         return functional.cross_entropy(logits.flatten(0, -2).float(), targets.flatten())
 
 
@@ -29,7 +39,9 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.tokens = _table(of.vocab, of.hidden)
         self.first_position = OPT_SPARE_POSITIONS if of.style == "opt" else 0
-        self.positions = None if of.style == "llama" else _table(of.positions + self.first_position, of.hidden)
+        self.positions = (
+            None if of.style == "llama" else _table((of.positions or USUAL_POSITIONS) + self.first_position, of.hidden)
+        )
         self.types = _table(BERT_TYPES, of.hidden) if of.style == "bert" else None
         self.norm = nn.LayerNorm(of.hidden) if of.style == "bert" else None
         self.dropout = nn.Dropout(of.dropout)

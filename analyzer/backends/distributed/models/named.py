@@ -23,9 +23,11 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gpt2": _GPT,
     "gpt": {
         **_GPT,
-        "positions": 2048,
-        "vocab": 51200,
-    },  # Megatron-LM: GPT-2's vocabulary padded (Narayanan et al. 2021, section 5)
+        "positions": 0,
+        "vocab": 51200,  # Megatron-LM: GPT-2's vocabulary padded (Narayanan et al. 2021, section 5)
+        "dropout": 0.0,  # as today's pretraining
+        "attention_dropout": 0.0,
+    },
     "opt": _OPT,
     "bert": _BERT,
     "vit": {"activation": "gelu"},

@@ -17,6 +17,7 @@ from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     product_row,
     shapes_of,
 )
+from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.network.operators import Kind
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import op_bench
@@ -116,7 +117,10 @@ def _op_bench_row(measurement: Mapping[Any, Any]) -> tuple[object, ...] | None:
     if op == "sdpa":
         flops, size = float(measurement["flops"]) * (2 if s["causal"] else 1), float(measurement["bytes"])
         batch, length = s["b"] * s["heads"], s["s"]
-        return "bmm", batch, length, length, max(round(flops / (2 * batch * length**2)), 1), flops, size, dtype
+        return "attention", batch, length, length, max(round(flops / (2 * batch * length**2)), 1), flops, size, dtype
+    if op == "conv2d":
+        pixels, depth = s["b"] * (s["hw"] // s["stride"]) ** 2, s["cin"] * s["k"] ** 2
+        return "convolution", 1, pixels, s["cout"], depth, float(measurement["flops"]), float(measurement["bytes"]), dtype
     if op in ("layer_norm", "softmax", "cross_entropy"):
         family = "normalisation" if op == "layer_norm" else "softmax"
         return family, 1, s["rows"], s.get("cols", s.get("vocab")), 1, 0.0, float(measurement["bytes"]), element
@@ -135,7 +139,7 @@ def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
             operator_from_text(str(name), str(step), float(count), str(shape))
             for name, step, count, shape in zip(rows["op"], rows["pass"], flops[rows.index], rows["shape"], strict=True)
         ]
-        tables.append(shapes_of(operators, bool(tf32)).set_index(rows.index))
+        tables.append(shapes_of(operators, precision_named("tf32" if tf32 else "fp32")).set_index(rows.index))
     if not tables:
         raise InputError(f"{file.name} holds no operators; measure for longer")
     return (

@@ -57,7 +57,7 @@ class Rates:
 
 
 def ideal_of(shapes: pd.DataFrame, gpu: Gpu, dtype: str) -> Ideal:
-    """Ideal seconds of operators of one dtype on a GPU; ``dtype`` may be ``tf32``.
+    """Ideal seconds of operators of one dtype on a GPU; ``dtype`` may be ``tf32`` or ``fp8``.
 
     Raises:
         InputError: the GPU does not compute in that dtype, or its row in the catalogue lacks the L2 cache.
@@ -66,7 +66,7 @@ def ideal_of(shapes: pd.DataFrame, gpu: Gpu, dtype: str) -> Ideal:
         raise InputError(f"the catalogue has no l2_cache for {gpu.name}; add it to its row, in bytes")
     batch, m, n = (shapes[name].to_numpy(dtype=float) for name in ("batch", "m", "n"))
     flops = shapes["flops"].to_numpy(dtype=float)
-    peak = peak_flops(gpu, "float32" if dtype == "tf32" else dtype, tf32=dtype == "tf32") if flops.any() else 1.0
+    peak = peak_flops(gpu, dtype) if flops.any() else 1.0
     compute = np.full(len(shapes), np.inf)
     for wide, narrow, efficiency in _TILES:
         for down, across in {(wide, narrow), (narrow, wide)}:

@@ -16,16 +16,24 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
-from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
+from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 from epochcast.regressor.trees import Trees
+
+_ATTENTION_BACKWARD = 1.25
+"""Seconds per FLOP of attention's backward pass over those of its forward pass, which alone was measured: from the rates of Dao
+2023 (FlashAttention-2), figures 4 to 6, on an A100."""
 
 _REACH = 0.25
 """Distance at which a GPU's weight falls to 1/e; see :func:`distance`."""
 
 _CAPABILITY = 0.25
 _OTHER_DTYPE = 1.0
+_OTHER_HALF = 0.05
+"""FP16 and BF16 run on the same tensor cores at the same rate."""
+_HALVES = {"float16", "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,12 @@ def distance(first: Board, second: Board) -> float:
     return abs(float(np.log(first.tdp / second.tdp))) + _CAPABILITY * abs(first.compute_capability - second.compute_capability)
 
 
+def _dtype_distance(dtype: str, other: str) -> float:
+    if dtype == other:
+        return 0.0
+    return _OTHER_HALF if {dtype, other} == _HALVES else _OTHER_DTYPE
+
+
 @dataclass(frozen=True)
 class FamilyModel:
     """One family of operators: the trees, and the rates of each (GPU, dtype) that was measured."""
@@ -62,7 +76,8 @@ class OperatorModel:
 
     def measured(self, gpu: str, dtype: str) -> bool:
         """Whether matrix products of a GPU (catalogue name) in a dtype were measured."""
-        return any((gpu, dtype) in self.families[family].rates for family in PRODUCTS if family in self.families)
+        dtypes = _HALVES if dtype in _HALVES else {dtype}
+        return any(gpu == name and other in dtypes for name, other in self.families["linear"].rates)
 
     def rates(self, family: str, gpu: Gpu, dtype: str) -> Rates:
         """The rates of a GPU: its own where measured, else those of the most similar ones, weighted by :func:`distance`.
@@ -79,15 +94,16 @@ class OperatorModel:
         if (gpu.name, dtype) in measured:
             return measured[gpu.name, dtype]
         board = Board(gpu.tdp, gpu.compute_capability)
-        far = np.array([distance(board, self.boards[name]) + _OTHER_DTYPE * (dtype != other) for name, other in measured])
+        far = np.array([distance(board, self.boards[name]) + _dtype_distance(dtype, other) for name, other in measured])
         weight = np.exp(-(far - far.min()) / _REACH)
-        compute = weight @ [self._compute(key) for key in measured] / weight.sum()
+        compute = weight @ [self._compute(family, key) for key in measured] / weight.sum()
         memory = weight @ [rate.memory for rate in measured.values()] / weight.sum()
         return Rates(float(compute), float(memory), float(np.median([rate.dispatch for rate in measured.values()])))
 
-    def _compute(self, device: tuple[str, str]) -> float:
-        """The compute rate of a measured GPU over both families of products: its clock under load is one."""
-        measured = [self.families[family].rates.get(device) for family in PRODUCTS if family in self.families]
+    def _compute(self, family: str, device: tuple[str, str]) -> float:
+        """The compute rate of a measured GPU; single and batched products have one, as its clock under load is one."""
+        families = ("linear", "bmm") if family in ("linear", "bmm") else (family,)
+        measured = [self.families[each].rates.get(device) for each in families if each in self.families]
         return float(np.mean([rates.compute for rates in measured if rates is not None] or [0.0]))
 
     def kernel_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
@@ -112,21 +128,27 @@ class LearnedTimes:
     Attributes:
         gpu: of the catalogue, measured or not.
         model: what was learned.
-        tf32: whether FP32 products run on TF32 tensor cores.
+        precision: of the training.
+        fused: whether neighbouring operators of one pass run as one kernel.
     """
 
     gpu: Gpu
     model: OperatorModel
-    tf32: bool = False
+    precision: Precision
+    fused: bool = False
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
-        """Seconds of each operator, shape (n,); communication counts as 0.
+        """Seconds of each operator, shape (n,); communication counts as 0, and so do all but the first of a fused kernel.
 
         Raises:
             InputError: the GPU lacks a dtype, or an operator is of a family that was measured nowhere.
         """
         computing = [index for index, operator in enumerate(operators) if operator.kind != "communication"]
+        shapes = shapes_of([operators[index] for index in computing], self.precision, self.fused)
+        own = np.zeros(len(shapes))
+        moving = (shapes["bytes"] > 0).to_numpy()
+        own[moving] = self.model.kernel_seconds(shapes[moving], self.gpu)
+        own *= [_ATTENTION_BACKWARD if operators[index].name == "epochcast.attention_backward" else 1.0 for index in computing]
         seconds = np.zeros(len(operators))
-        shapes = shapes_of([operators[index] for index in computing], self.tf32)
-        seconds[computing] = self.model.kernel_seconds(shapes, self.gpu)
+        seconds[computing] = own
         return seconds

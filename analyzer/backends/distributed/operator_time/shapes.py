@@ -10,49 +10,81 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import products_of
+from epochcast.analyzer.backends.distributed.precision import Precision
 
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")
 """``m, n, k`` of a product (batch, m, k) x (batch, k, n); of other families ``m`` rows of ``n`` elements, ``k`` 1. ``bytes`` is
-the least traffic. ``dtype`` is torch's name, or ``tf32`` for FP32 products on TF32 tensor cores."""
+the least traffic. ``dtype`` is torch's name, or ``tf32`` or ``fp8`` for products on these tensor cores."""
 
-PRODUCTS = ("linear", "bmm")
+PRODUCTS = ("linear", "bmm", "attention", "convolution")
+"""Families that multiply: one matrix product, a batch of them, fused attention, a convolution as an implicit product."""
 
 
-def shapes_of(operators: Sequence[Operator], tf32: bool = False) -> pd.DataFrame:
+def shapes_of(operators: Sequence[Operator], precision: Precision, fused: bool = False) -> pd.DataFrame:
     """One row of :data:`SHAPE_COLUMNS` per operator.
 
-    Fused attention counts as a batch of products with its FLOPs and its own traffic, for its scores never leave the chip; so
-    does a convolution, as an implicit product.
+    Fused attention is the product of its scores with its FLOPs and its own traffic, for its scores never leave the chip.
+
+    Args:
+        operators: that compute; communication has no shape.
+        precision: whose products run on TF32's or FP8's tensor cores.
+        fused: neighbouring operators of one pass are one kernel; all of its traffic is at the first, 0 at the others.
     """
-    return pd.DataFrame([_row(operator, tf32) for operator in operators], columns=list(SHAPE_COLUMNS))
+    return pd.DataFrame([_row(operator, precision, fused) for operator in operators], columns=list(SHAPE_COLUMNS))
+
+
+def products_of(operator: Operator) -> tuple[int, int, int, int]:
+    """The matrix product ``(batch, m, n, k)`` that an operator is or amounts to; attention is its scores' product.
+
+    A convolution is an implicit product: pixels x output channels x (input channels x kernel); its backward pass has two such.
+    """
+    if operator.kind == "matmul":
+        return operator.gemm
+    if operator.kind == "attention":
+        query, key = operator.inputs[:2] if len(operator.inputs) < 6 else operator.inputs[1:3]
+        return query.shape[0] * query.shape[1], query.shape[2], key.shape[2], query.shape[3]
+    backward = operator.name.startswith("aten.convolution_backward")
+    weight = operator.inputs[2 if backward else 1].shape
+    image = operator.inputs[0] if backward else operator.outputs[0]
+    return 1, image.shape[0] * math.prod(image.shape[2:]), weight[0], math.prod(weight[1:])
 
 
 def product_row(batch: int, m: int, n: int, k: int, dtype: str, size: float | None = None) -> tuple[object, ...]:
     """The row of a matrix product; ``size``: its bytes where they are not those of the three matrices."""
     if size is None:
-        size = float(batch * (m * k + k * n + m * n)) * _element(dtype)
+        size = float(batch * (m * k + k * n)) * element_bytes(dtype) + batch * m * n * element_bytes(written(dtype))
     return "linear" if batch == 1 else "bmm", batch, m, n, k, 2.0 * batch * m * n * k, size, dtype
 
 
-def _element(dtype: str) -> int:
-    return DTYPE_BYTES["float32" if dtype == "tf32" else dtype]
+def written(dtype: str) -> str:
+    """The dtype that a product in ``dtype`` answers in."""
+    return "bfloat16" if dtype == "fp8" else dtype
 
 
-def _row(operator: Operator, tf32: bool) -> tuple[object, ...]:
+def element_bytes(dtype: str) -> int:
+    """Bytes of one operand of a product in ``dtype``, ``tf32`` and ``fp8`` among them."""
+    return {"tf32": 4, "fp8": 1}.get(dtype) or DTYPE_BYTES[dtype]
+
+
+def _row(operator: Operator, precision: Precision, fused: bool) -> tuple[object, ...]:
     dtype = operator.dtype if "float" in operator.dtype else "float32"  # integers move as fast
     if operator.kind in ("matmul", "attention", "convolution"):
         batch, m, n, k = products_of(operator)
         if operator.kind != "matmul":
             k = max(round(operator.flops / (2.0 * batch * m * n)), 1)
-        row = product_row(batch, m, n, k, "tf32" if tf32 and dtype == "float32" else dtype, operator.bytes)
-        return (*row[:5], operator.flops, *row[6:])
+        family: str = operator.kind if operator.kind != "matmul" else "linear" if batch == 1 else "bmm"
+        if precision.tf32 and dtype == "float32":
+            dtype = "tf32"
+        if precision.fp8 and operator.kind == "matmul" and batch == 1:
+            return product_row(1, m, n, k, "fp8")
+        return family, batch, m, n, k, operator.flops, operator.bytes, dtype
     shapes = [tensor.shape for tensor in (*operator.inputs, *operator.outputs) if tensor.shape]
     largest = max(shapes, key=math.prod, default=(1,))
     family = operator.kind if operator.kind in ("normalisation", "softmax") else "elementwise"
     columns = _channel_size(largest) if "batch_norm" in operator.name else largest[-1]
     rows = math.prod(largest) // max(columns, 1)
-    return family, 1, max(rows, 1), max(columns, 1), 1, 0.0, max(operator.bytes, 1.0), dtype
+    traffic = operator.fused_bytes if fused else max(operator.bytes, 1.0)
+    return family, 1, max(rows, 1), max(columns, 1), 1, 0.0, traffic, dtype
 
 
 def _channel_size(shape: tuple[int, ...]) -> int:

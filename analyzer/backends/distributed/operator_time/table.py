@@ -12,6 +12,7 @@ from scipy.spatial import cKDTree
 
 from epochcast.analyzer.backends.distributed.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.errors import InputError
 
 _NEIGHBOURS = 4
@@ -30,12 +31,12 @@ class Table:
     Attributes:
         corpus: measured operators; rows of other GPUs are passed over.
         gpu: name, as in the corpus.
-        tf32: whether FP32 products run on TF32 tensor cores.
+        precision: of the training.
     """
 
     corpus: pd.DataFrame
     gpu: str
-    tf32: bool = False
+    precision: Precision
     _parts: dict[tuple[str, str], _Part] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class Table:
         """
         computing = [index for index, operator in enumerate(operators) if operator.kind != "communication"]
         seconds = np.zeros(len(operators))
-        shapes = shapes_of([operators[index] for index in computing], self.tf32)
+        shapes = shapes_of([operators[index] for index in computing], self.precision)
         for (family, dtype), place in places_by(shapes, "family", "dtype").items():
             part = self._parts.get((family, dtype))
             if part is None:

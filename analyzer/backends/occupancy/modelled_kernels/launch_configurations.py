@@ -23,17 +23,9 @@ _ASSUMED = files(__package__) / "assumed_configurations.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfiguration:
-    """What all launches of a class of kernels have in common, as the TOML files have it.
+    """What all launches of a class of kernels, or of one that cuts its answer into tiles, have in common.
 
-    Args:
-        name: of the class, or of the kernel where it cuts its answer into tiles.
-        architecture: compute capability of the GPUs whose traces show it; the least that an assumed one is for.
-        block: threads in x, y and z.
-        registers_per_thread: 32-bit registers.
-        shared_memory: bytes per block.
-        shortest: seconds of the shortest recorded launch of a few blocks; 0: none was recorded.
-        launches, of: how many launches in the traces have it, of how many of the class.
-        source: of an assumed one; empty: it is recorded.
+    Fields as in the TOML files, which say their units; ``source`` is of an assumed one and empty where it is recorded.
     """
 
     name: str
@@ -78,15 +70,9 @@ class Tile(LaunchConfiguration):
 
 @dataclass(frozen=True)
 class LaunchConfigurations:
-    """Those that a GPU can run.
+    """Those that a GPU can run, and the figures of the nearest architecture with traces.
 
-    Args:
-        kernels: by name.
-        tiles: by (kind, arithmetic): kind ``product`` or ``convolution``, arithmetic ``fp32``, ``tf32`` or ``half``.
-        architecture: nearest one with traces.
-        shortest_kernel: seconds of a kernel of one block.
-        bandwidth_share, strided_bandwidth_share: of the data sheet's memory bandwidth that large kernels reach, over elements
-            that lie side by side and that do not.
+    Kernels by name; tiles by (kind, arithmetic): ``product`` or ``convolution``, ``fp32``, ``tf32`` or ``half``.
     """
 
     kernels: Mapping[str, LaunchConfiguration]

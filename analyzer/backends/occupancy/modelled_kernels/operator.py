@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
     LaunchConfiguration,
     LaunchConfigurations,
+    launch_configurations,
 )
 from epochcast.regressor import Gpu
 
@@ -24,15 +28,7 @@ def ceil_div(value: float, unit: float) -> int:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Launches alike.
-
-    Args:
-        configuration: block, registers, shared memory.
-        grid: blocks.
-        moved: bytes read and written by one launch.
-        computing: seconds that the arithmetic of one launch takes; 0 where the memory sets the time.
-        launches: how many.
-    """
+    """``launches`` launches alike of ``grid`` blocks: bytes that one moves, and seconds of its arithmetic."""
 
     configuration: LaunchConfiguration
     grid: tuple[int, int, int]
@@ -43,16 +39,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class ModelledOperator:
-    """One node of a graph: its type, hyper-parameters and sizes in elements, as in ``ComputationGraph``.
-
-    Args:
-        word: of the vocabulary.
-        hyper: by HYPER_PARAMETERS; 0 where one does not apply.
-        read, written, weights: elements.
-        samples: batch of the graph.
-        sources: words of the operators that it reads from.
-        width: bytes of an element.
-    """
+    """One node of a graph, sizes in elements; ``sources`` are words of what it reads from, ``width`` an element's bytes."""
 
     word: str
     hyper: Mapping[str, float]
@@ -62,6 +49,16 @@ class ModelledOperator:
     samples: int
     sources: tuple[str, ...]
     width: int
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, precision: str) -> Iterator[ModelledOperator]:
+        """All of a graph, in its order."""
+        for node, word in enumerate(graph.words):
+            sizes = dict(zip(SIZES, graph.sizes[node].tolist(), strict=True))
+            hyper = dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True))
+            sources = tuple(graph.words[source] for source in graph.edges[0, graph.edges[1] == node])
+            width = WIDTHS[precision] if graph.floating[node] else 8
+            yield cls(word, hyper, sizes["read"], max(1.0, sizes["written"]), sizes["weights"], graph.batch, sources, width)
 
     def side(self, name: str) -> int:
         """A hyper-parameter as a whole number above 0."""
@@ -77,19 +74,21 @@ class ModelledOperator:
 
 @dataclass(frozen=True)
 class Target:
-    """The GPU that a graph is to run on and how.
-
-    Args:
-        gpu: of the catalogue.
-        limits: what its SMs hold.
-        precision: of WIDTHS.
-        configurations: launch configurations for it.
-    """
+    """The GPU that a graph is to run on, and the precision; ``traced`` takes the place of the shipped configurations."""
 
     gpu: Gpu
-    limits: GpuLimits
     precision: str
-    configurations: LaunchConfigurations
+    traced: LaunchConfigurations | None = None
+
+    @cached_property
+    def limits(self) -> GpuLimits:
+        """What its SMs hold; raises InputError where that is not known."""
+        return limits_of(self.gpu)
+
+    @cached_property
+    def configurations(self) -> LaunchConfigurations:
+        """Launch configurations for it."""
+        return self.traced or launch_configurations(self.limits)
 
     @property
     def arithmetic(self) -> str:
@@ -118,9 +117,16 @@ class Target:
         """The same with a one-dimensional grid, whose threads take so many elements each."""
         return self.kernel(name, (ceil_div(elements, of_a_thread * self.configurations.kernels[name].threads), 1, 1), moved)
 
+    def strided(self, operator: ModelledOperator, elements: float, moved: float | None = None) -> Kernel:
+        """Over elements that do not lie side by side; ``moved`` in bytes, None: each is read and written."""
+        of_a_thread = 2 if operator.width >= 4 else 4
+        moved = 2 * operator.width * elements if moved is None else moved
+        return self.flat("elementwise_strided", elements, of_a_thread, moved)
+
     def seconds(self, kernel: Kernel) -> float:
         """The arithmetic or the memory, whichever takes longer, and the shortest kernel; no less than any recorded launch."""
-        known, name = self.configurations, kernel.configuration.name
-        share = known.strided_bandwidth_share if name == "elementwise_strided" else known.bandwidth_share
-        needed = known.shortest_kernel + max(kernel.computing, kernel.moved / (self.gpu.memory_bandwidth * share))
+        traced = self.configurations
+        is_strided = kernel.configuration.name == "elementwise_strided"
+        share = traced.strided_bandwidth_share if is_strided else traced.bandwidth_share
+        needed = traced.shortest_kernel + max(kernel.computing, kernel.moved / (self.gpu.memory_bandwidth * share))
         return max(kernel.configuration.shortest, needed)

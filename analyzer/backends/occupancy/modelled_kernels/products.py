@@ -1,4 +1,4 @@
-"""Operators made of matrix products: which tile cuBLAS would take, in how many parts the inner side is split, and the grid.
+"""Operators made of matrix products: which tile cuBLAS or cuDNN would take, split in how many parts, and the grid.
 
 The tile is not known: of those that the traces show, the fastest by a simple count of cycles is taken. The grid
 is as the traces show it: SIMT kernels have a block per tile; CUTLASS's order their blocks in bundles of up to eight columns
@@ -15,7 +15,6 @@ import numpy as np
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS
 from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile
-from epochcast.analyzer.backends.occupancy.modelled_kernels.memory_bound import strided
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target, ceil_div
 
 _L2_BYTES_PER_CYCLE = 64.0
@@ -79,13 +78,61 @@ def recurrent(operator: ModelledOperator, target: Target) -> list[Kernel]:
     gates_moved = operator.width * batch * hidden * (2 * gates + 3)
     of_a_step = product(target, arithmetic, batch, gates * hidden, hidden)
     of_a_step.append(target.flat("recurrent_gates", batch * hidden, 1, gates_moved))
-    kernels = [strided(operator, target, operator.read)]
+    kernels = [target.strided(operator, operator.read)]
     for layer in range(layers):
         inner = operator.side("input_features") if layer == 0 else hidden * directions
         of_the_input = product(target, arithmetic, batch * steps, gates * hidden, inner)
         kernels += [replace(kernel, launches=directions) for kernel in of_the_input]
         kernels += [replace(kernel, launches=steps * directions) for kernel in of_a_step]
     return kernels
+
+
+def convolution(operator: ModelledOperator, target: Target) -> list[Kernel]:
+    """As PyTorch and cuDNN run those of images that lie channel by channel (NCHW).
+
+    - depthwise: PyTorch's own kernel, a thread per answer
+    - 1 x 1 without stride: a batch of products, one per image
+    - else an implicit product: pixels x channels of the answer. Tensor-core kernels want the channels last: the image and the
+      weights are turned round before, and the answer back unless the kernel does so itself; where the channels are no multiple
+      of four, fp32 falls back to a kernel without tensor cores
+    - a bias is another kernel, except of the depthwise
+    """
+    groups, inputs, outputs, inner = map(operator.side, ("groups", "input_features", "output_features", "reduced"))
+    if 1 < groups == inputs:
+        return [target.flat("depthwise_convolution", operator.written, 1, operator.moved)]
+    arithmetic, pixels = target.convolution_arithmetic, ceil_div(operator.written, outputs * operator.samples)
+    window = (operator.side("kernel_height"), operator.side("kernel_width"))
+    if arithmetic == "tf32" and inputs / groups % 4:
+        arithmetic = "fp32"
+    if operator.side("stride") == operator.side("dilation") == groups == 1 and window == (1, 1):
+        kernels = product(target, arithmetic, outputs, pixels, inner, operator.samples)
+    else:
+        kernels = _implicit(operator, target, arithmetic)
+    if operator.weights > outputs * inner:
+        kernels.append(target.strided(operator, operator.written))
+    return kernels
+
+
+def _implicit(operator: ModelledOperator, target: Target, arithmetic: str) -> list[Kernel]:
+    groups, inputs, outputs, inner = map(operator.side, ("groups", "input_features", "output_features", "reduced"))
+
+    def turned(name: str, elements: float, channels: int, images: int) -> Kernel:
+        """Another order of the elements, 32 pixels x 32 channels in a block."""
+        grid = (ceil_div(ceil_div(elements, channels * images), 32), ceil_div(channels, 32), images)
+        return target.kernel(name, grid, 2 * operator.width * elements)
+
+    pixels, columns = ceil_div(operator.written, outputs), ceil_div(outputs, groups)
+    back = turned("channels_first", operator.written, outputs, operator.samples)
+    turning = 0.0 if arithmetic == "fp32" else back.moved / target.gpu.memory_bandwidth
+    tile, _, seconds = fastest("convolution", target, arithmetic, pixels, columns, inner, groups, turning)
+    grid = (*tile_blocks(tile, pixels, columns, most=4), groups)  # bundles of up to four, as the traces show
+    main = Kernel(tile, grid, operator.moved, seconds)
+    if arithmetic == "fp32":
+        return [target.flat("convolution_offsets", ceil_div(operator.written, outputs * operator.samples), 1, 0.0), main]
+    per_group = max(1, inner // (operator.side("kernel_height") * operator.side("kernel_width")))
+    image = turned("channels_last", operator.read, inputs, operator.samples)
+    weights = turned("channels_last", outputs * inner, per_group, outputs)
+    return [image, weights, main, *([back] if tile.channels_last else [])]
 
 
 def product(target: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int = 1) -> list[Kernel]:

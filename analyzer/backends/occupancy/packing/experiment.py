@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from epochcast.analyzer.backends.occupancy.packing.job import PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import Policy
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import Policy, Slowdown
 from epochcast.analyzer.backends.occupancy.packing.simulation import Outcome, simulate
-from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 
 BASELINE = "slot"
 """The policy that gains are against."""
@@ -150,19 +149,15 @@ class Ordering:
 def orderings(rows: pd.DataFrame) -> dict[str, Ordering]:
     """By curve, of rows with the paper's three policies."""
 
-    def ordered(makespan: Any) -> Any:
-        return (makespan["occu"] < makespan["nvml-util"]) & (makespan["nvml-util"] < makespan["slot"])
-
-    def fullest(nvml: Any) -> Any:
-        return (nvml["occu"] > nvml["nvml-util"]) & (nvml["occu"] > nvml["slot"])
+    def hold(of_curve: pd.DataFrame) -> Any:
+        """For each line of means or runs, whether either order holds."""
+        seconds, nvml = of_curve["makespan"], of_curve["nvml_utilisation"]
+        ordered = (seconds["occu"] < seconds["nvml-util"]) & (seconds["nvml-util"] < seconds["slot"])
+        return ordered, (nvml["occu"] > nvml["nvml-util"]) & (nvml["occu"] > nvml["slot"])
 
     by_curve = {}
     for curve, of_curve in rows.groupby("slowdown", sort=False):
-        makespan, nvml = (of_curve.pivot_table(index="run", columns="policy", values=name) for name in FIGURES[:2])
-        by_curve[str(curve)] = Ordering(
-            makespan=bool(ordered(makespan.mean())),
-            utilisation=bool(fullest(nvml.mean())),
-            makespan_runs=float(ordered(makespan).mean()),
-            utilisation_runs=float(fullest(nvml).mean()),
-        )
+        table = of_curve.pivot_table(index="run", columns="policy", values=["makespan", "nvml_utilisation"])
+        means = hold(of_curve.pivot_table(index="policy", values=["makespan", "nvml_utilisation"]))
+        by_curve[str(curve)] = Ordering(*(bool(one) for one in means), *(float(one.mean()) for one in hold(table)))
     return by_curve

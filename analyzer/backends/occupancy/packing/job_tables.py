@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.regressor import Catalog, Gpu

@@ -1,4 +1,4 @@
-"""One stream of jobs on GPUs, event by event (SimPy).
+"""One stream of jobs on GPUs, event by event.
 
 Each running job gets done at the rate 1 / slowdown, which changes whenever a job joins or leaves its GPU. Jobs neither move
 nor pause. A job that does not find the memory it truly needs fails as it starts and is submitted again, with that need known
@@ -14,31 +14,19 @@ of occupancies / slowdowns), on the same grounds.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
-import simpy
-
-from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import Policy
-from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Policy, Slowdown
 from epochcast.analyzer.errors import InputError
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What became of a job.
-
-    Attributes:
-        job: as it was submitted first.
-        gpu: number of the GPU that it ran on, from 0.
-        start: seconds at which it began to run for good.
-        finish: seconds.
-        failures: how often it ran out of memory before.
-    """
+    """What became of a job as it was submitted: number of its GPU, seconds, and how often it ran out of memory before."""
 
     job: PackedJob
     gpu: int
@@ -78,6 +66,43 @@ class Outcome:
     finished: tuple[Finished, ...]
 
 
+@dataclass(eq=False)
+class _Running:
+    """A job on a GPU: what is left of its seconds alone, and when it ends if nothing changes."""
+
+    number: int
+    job: PackedJob
+    start: float
+    left: float
+    slowdown: float = 1.0
+    end: float = 0.0
+
+
+@dataclass(eq=False)
+class _SharedGpu(PackedGpu):
+    """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
+
+    running: list[_Running] = field(default_factory=list)
+    nvml_seconds: float = 0.0
+    occupancy_seconds: float = 0.0
+
+    def retune(self, now: float, slowdown: Slowdown) -> None:
+        """Set the slowdown of every running job."""
+        for running, factor in zip(self.running, slowdown(self.jobs), strict=True):
+            if not 1 <= factor < float("inf"):
+                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {factor}")
+            running.slowdown, running.end = factor, now + running.left * factor
+
+    def advance(self, seconds: float) -> None:
+        """Work for some seconds during which nothing changes."""
+        nvml = sum(running.job.nvml_utilisation / running.slowdown for running in self.running)
+        occupancy = sum(running.job.occupancy / running.slowdown for running in self.running)
+        self.nvml_seconds += min(1.0, nvml) * seconds
+        self.occupancy_seconds += min(1.0, occupancy) * seconds
+        for running in self.running:
+            running.left -= seconds / running.slowdown
+
+
 def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
     """Run the jobs on that many GPUs of ``memory`` bytes each.
 
@@ -94,113 +119,44 @@ def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy
             f"job {largest.name!r} needs {largest.memory:.4g} bytes and a GPU has {memory:.4g}; "
             "give larger GPUs or leave the job out"
         )
-    return _Cluster(jobs, gpus, memory, policy, slowdown).run()
-
-
-@dataclass(eq=False)
-class _Running:
-    """A job on a GPU; ``slowdown`` holds until the process is interrupted."""
-
-    number: int
-    job: PackedJob
-    start: float
-    slowdown: float = 1.0
-    process: simpy.Process | None = None
-
-
-@dataclass(eq=False)
-class _SharedGpu(PackedGpu):
-    """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
-
-    running: list[_Running] = field(default_factory=list)
-    since: float = 0.0
-    nvml: float = 0.0
-    occupancy: float = 0.0
-    nvml_seconds: float = 0.0
-    occupancy_seconds: float = 0.0
-
-    def account(self, now: float) -> None:
-        """Add up the time since the last change."""
-        self.nvml_seconds += self.nvml * (now - self.since)
-        self.occupancy_seconds += self.occupancy * (now - self.since)
-        self.since = now
-
-    def retune(self, slowdown: Slowdown) -> None:
-        """Set the slowdown of every running job, and what the GPU is filled with from now on."""
-        for running, factor in zip(self.running, slowdown(self.jobs), strict=True):
-            if not 1 <= factor < float("inf"):
-                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {factor}")
-            running.slowdown = factor
-        self.nvml = min(1.0, sum(running.job.nvml_utilisation / running.slowdown for running in self.running))
-        self.occupancy = min(1.0, sum(running.job.occupancy / running.slowdown for running in self.running))
-
-
-class _Cluster:
-    def __init__(self, jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
-        self.env = simpy.Environment()
-        self.jobs = jobs
-        self.gpus = [_SharedGpu(memory) for _ in range(gpus)]
-        self.policy, self.slowdown = policy, slowdown
-        self.queue: list[tuple[int, PackedJob]] = []
-        self.failures = [0] * len(jobs)
-        self.finished: dict[int, Finished] = {}
-
-    def run(self) -> Outcome:
-        self.env.process(self._arrivals())
-        self.env.run()
-        first, last = min(job.arrival for job in self.jobs), max(job.finish for job in self.finished.values())
-        gpu_seconds = (last - first) * len(self.gpus)
-        return Outcome(
-            makespan=last - first,
-            nvml_utilisation=sum(gpu.nvml_seconds for gpu in self.gpus) / gpu_seconds,
-            occupancy=sum(gpu.occupancy_seconds for gpu in self.gpus) / gpu_seconds,
-            finished=tuple(self.finished[number] for number in range(len(self.jobs))),
-        )
-
-    def _arrivals(self) -> Generator[simpy.Event, Any, None]:
-        in_order = sorted(enumerate(self.jobs), key=lambda numbered: numbered[1].arrival)
-        for arrival, group in groupby(in_order, key=lambda numbered: numbered[1].arrival):
-            if arrival > self.env.now:
-                yield self.env.timeout(arrival - self.env.now)
-            self.queue.extend(group)  # all at once: the policy chooses among them
-            self._place()
-
-    def _place(self, left: _SharedGpu | None = None) -> None:
-        """Ask the policy until it has nothing more, then let the jobs of every GPU that changed go on at their new rates."""
-        changed = [] if left is None else [left]
-        while self.queue and (placement := self.policy([job for _, job in self.queue], self.gpus)) is not None:
-            position, index = placement
-            number, job = self.queue.pop(position)
-            gpu = self.gpus[index]
+    cluster = [_SharedGpu(memory) for _ in range(gpus)]
+    coming = deque(sorted(enumerate(jobs), key=lambda numbered: numbered[1].arrival))
+    waiting: list[tuple[int, PackedJob]] = []
+    failures = [0] * len(jobs)
+    finished: dict[int, Finished] = {}
+    changed: set[int] = set()
+    first = now = coming[0][1].arrival
+    while True:
+        while coming and coming[0][1].arrival <= now:  # all at once: the policy chooses among them
+            waiting.append(coming.popleft())
+        while waiting and (placement := policy([job for _, job in waiting], cluster)) is not None:
+            number, job = waiting.pop(placement[0])
+            gpu = cluster[placement[1]]
             if job.memory > gpu.free_memory:
-                self.failures[number] += 1
-                self.queue.append((number, replace(job, predicted_memory=job.memory)))
+                failures[number] += 1
+                waiting.append((number, replace(job, predicted_memory=job.memory)))
                 continue
-            if gpu not in changed:
-                changed.append(gpu)
+            changed.add(placement[1])
             gpu.jobs.append(job)
-            gpu.running.append(_Running(number, job, self.env.now))
-        for gpu in changed:
-            gpu.account(self.env.now)
-            gpu.retune(self.slowdown)
-            for running in gpu.running:
-                if running.process is None:
-                    running.process = self.env.process(self._work(running, gpu))
-                else:
-                    running.process.interrupt()
-
-    def _work(self, running: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
-        remaining = running.job.duration
-        while remaining > 0:
-            began, slowdown = self.env.now, running.slowdown
-            try:
-                yield self.env.timeout(remaining * slowdown)
-                break
-            except simpy.Interrupt:
-                remaining -= (self.env.now - began) / slowdown
-        place = gpu.running.index(running)
-        del gpu.running[place], gpu.jobs[place]
-        self.finished[running.number] = Finished(
-            self.jobs[running.number], self.gpus.index(gpu), running.start, self.env.now, self.failures[running.number]
-        )
-        self._place(left=gpu)
+            gpu.running.append(_Running(number, job, now, job.duration))
+        while changed:
+            cluster[changed.pop()].retune(now, slowdown)
+        ends = [running.end for gpu in cluster for running in gpu.running]
+        if not ends and not coming:
+            break
+        event = min([*ends, coming[0][1].arrival] if coming else ends)
+        for index, gpu in enumerate(cluster):
+            gpu.advance(event - now)
+            for running in [running for running in gpu.running if running.end <= event]:
+                place, number = gpu.running.index(running), running.number
+                del gpu.running[place], gpu.jobs[place]
+                changed.add(index)
+                finished[number] = Finished(jobs[number], index, running.start, event, failures[number])
+        now = event
+    seconds = (now - first) * gpus
+    return Outcome(
+        makespan=now - first,
+        nvml_utilisation=sum(gpu.nvml_seconds for gpu in cluster) / seconds,
+        occupancy=sum(gpu.occupancy_seconds for gpu in cluster) / seconds,
+        finished=tuple(finished[number] for number in range(len(jobs))),
+    )

@@ -51,25 +51,24 @@ def test_a_training_is_fitted_and_others_are_predicted(model: Path, answered: Ca
     assert answer["model"]["rows"] == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119}
     rows = {(row["gpu"], row["batch"]): row for row in answer["predictions"]}
     assert [row["batch"] for row in answer["predictions"]] == [8, 48, 8, 48]
-    small, large = (rows["A100 SXM4 40GB", batch]["training"] for batch in (8, 48))
+    small, large = (rows["A100 SXM4 40GB", batch] for batch in (8, 48))
     assert small["sm_occupancy"]["value"] < large["sm_occupancy"]["value"] == pytest.approx(0.002 * (64 * 48) ** 0.5, rel=0.25)
     assert small["peak_memory"]["low"] < small["peak_memory"]["value"] < large["peak_memory"]["value"]
     of_t4 = rows["T4", 48]
-    assert of_t4["training"]["sm_occupancy"] is None and of_t4["training"]["peak_memory"] is not None
-    assert 0 < of_t4["modelled"]["time_mean"] <= 1
+    assert {of_t4[label]["basis"] for label in ("sm_occupancy", "sm_active", "peak_memory")} == {"modelled"}
+    assert 0 < of_t4["sm_occupancy"]["low"] < of_t4["sm_occupancy"]["value"] < of_t4["sm_occupancy"]["high"] <= 1
     assert any("T4 was not measured" in note for note in answer["notes"])
 
 
 def test_the_gpu_of_the_trainings_is_usual(model: Path, printed: Callable[..., str]) -> None:
     text = printed(*PREDICT, "lenet", "--model", model)
-    assert "SM occupancy" in text and "A100 SXM4 40GB  32" in text and "not measured" not in text
+    assert "SM occupancy" in text and "A100 SXM4 40GB  32" in text and "modelled" not in text
     assert "mean error on left-out architectures: SM occupancy" in text
 
 
-def test_operators_that_no_training_had_fall_back_to_modelled_launches(model: Path, printed: Callable[..., str]) -> None:
+def test_operators_that_no_training_had_are_modelled(model: Path, printed: Callable[..., str]) -> None:
     text = printed(*PREDICT, "bert", "--model", model)
-    assert "inference, expected PyTorch kernels (not measured):" in text
-    assert "SM occupancy" not in text and "peak memory" not in text
+    assert text.rstrip().endswith("modelled") and "boosted trees" not in text
 
 
 def test_a_sweep_is_said_and_drawn(model: Path, tmp_path: Path, printed: Callable[..., str]) -> None:

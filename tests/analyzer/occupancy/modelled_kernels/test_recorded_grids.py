@@ -6,14 +6,15 @@ import pandas as pd
 import pytest
 from made_graph import made_graph
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.regressor import load_catalog
 
 GRID = ["grid_x", "grid_y", "grid_z"]
 
 
-def launched(operator: dict[str, Any], gpu: str, precision: str, batch: int = 1, **more: Any) -> pd.DataFrame:
-    return kernels_of(made_graph(operator, batch=batch, **more), load_catalog().resolve(gpu), precision)
+def launched(operator: dict[str, Any], gpu: str, precision: str, batch: int = 1) -> pd.DataFrame:
+    return model_launches(made_graph(operator, batch=batch), Target(load_catalog().resolve(gpu), precision))
 
 
 def grids(table: pd.DataFrame) -> list[tuple[int, ...]]:
@@ -36,27 +37,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str, str, tuple[int, int, int]]] = {
         "fp32",
         (559, 1, 1),
     ),
-    "mean of channels": (
-        {"word": "average_pool", "read": 65_536 * 49, "written": 65_536, "kernel_height": 7, "stride": 7},
-        "V100 SXM2 32GB",
-        "fp32",
-        (4096, 1, 1),
-    ),
     "max pool": ({"word": "max_pool", "written": 128 * 64 * 27 * 27}, "A100 SXM4 40GB", "fp32", (23_328, 1, 1)),
-    "concatenate": ({"word": "concatenate", "written": ROWS * WIDTH}, "H100 SXM5", "bf16", (264, 2, 1)),
-    "embedding": ({"word": "embedding", "written": 141 * 512, "output_features": 512}, "H100 SXM5", "bf16", (564, 1, 1)),
-    "large embedding": (
-        {"word": "embedding", "written": 8944 * 1024, "output_features": 1024},
-        "H100 SXM5",
-        "bf16",
-        (1056, 1, 1),
-    ),
-    "embedding of few rows": (
-        {"word": "embedding", "written": 5 * 768, "output_features": 768},
-        "H100 SXM5",
-        "bf16",
-        (6, 1, 1),
-    ),
     "linear, 128 x 64": (
         {"word": "linear", "written": ROWS * WIDTH, "output_features": WIDTH, "reduced": WIDTH},
         "H100 SXM5",
@@ -129,12 +110,3 @@ def test_patch_embedding() -> None:
 def test_third_convolution_of_alexnet_on_an_a100() -> None:
     table = launched(convolution(128, 192, 384, 3, (13, 13)), "A100 SXM4 40GB", "fp32", batch=128)
     assert grids(table) == [(6, 6, 128), (1, 6, 384), (3, 169, 1), (32_448, 1, 1)]
-
-
-def test_winograd_convolution_of_resnet_on_a_v100() -> None:
-    table = launched(convolution(32, 256, 256, 3, (14, 14), bias=0), "V100 SXM2 32GB", "fp32", batch=32)
-    by_name = dict(zip(table["kernel"], grids(table), strict=True))
-    assert by_name["winograd_input"] == (2, 256, 1)
-    assert by_name["winograd_filter"] == (8, 32, 1)
-    assert by_name["winograd_output"] == (2, 256, 1)
-    assert next(grid for name, grid in by_name.items() if "sgemm" in name)[2] % 36 == 0

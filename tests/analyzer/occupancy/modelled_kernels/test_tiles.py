@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile, launch_configurations
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, tile_blocks
 from epochcast.regressor import load_catalog
@@ -16,9 +15,7 @@ SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 
 
 def target(name: str, precision: str = "fp32") -> Target:
-    gpu = load_catalog().resolve(name)
-    limits = limits_of(gpu)
-    return Target(gpu, limits, precision, launch_configurations(limits))
+    return Target(load_catalog().resolve(name), precision)
 
 
 @pytest.mark.parametrize(("arithmetic", "products"), [("fp32", 64), ("tf32", 512), ("half", 1024)])

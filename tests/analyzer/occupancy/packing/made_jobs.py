@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import Policy
-from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Policy, Slowdown
 
 
 def job(name: str = "job", **changed: Any) -> PackedJob:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, job_stream
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, StreamShape, job_stream
 
 TABLE = [JobKind(f"net{n}/b16", 0.1 * n, 0.9, n * 1e9) for n in range(1, 6)]
 

@@ -5,11 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.policies import slot
+from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import none, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
-from epochcast.analyzer.backends.occupancy.packing.slowdown import none
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import Policy, nvml_util, occu, slot
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Policy, nvml_util, occu, slot
 
 GB = 1e9
 

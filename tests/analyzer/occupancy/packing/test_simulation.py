@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import pytest
 from made_jobs import in_small_steps, job, random_jobs
 
-from epochcast.analyzer.backends.occupancy.packing.job import PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, occu, slot
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS, none, occu, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
-from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS, none
 from epochcast.analyzer.errors import InputError
 
 MEMORY = 8e9

@@ -3,7 +3,7 @@
 import pytest
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.slowdown import fig7, utilisation
+from epochcast.analyzer.backends.occupancy.packing.policies import fig7, utilisation
 
 
 @pytest.mark.parametrize(

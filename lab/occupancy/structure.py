@@ -52,22 +52,12 @@ def structure_of(graph: ComputationGraph) -> Structure:
     Raises:
         InputError: the graph has more than LARGEST_GRAPH operators.
     """
-    refuse_large(graph)
-    forward = graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")]  # gradients go back the same way
-    return _structure(len(graph), np.ascontiguousarray(forward).tobytes())
-
-
-def refuse_large(graph: ComputationGraph) -> None:
-    """For models with attention between all operators.
-
-    Raises:
-        InputError: the graph has more than LARGEST_GRAPH operators.
-    """
     if len(graph) > LARGEST_GRAPH:
         raise InputError(
-            f"{graph.name} has {len(graph)} operators, but attention between all of them takes up to {LARGEST_GRAPH}; "
-            "use a model without it (operator-mean, boosting, nearest, mlp, lstm, dnnperf)"
+            f"{graph.name} has {len(graph)} operators, but attention between all of them takes up to {LARGEST_GRAPH}; use trees"
         )
+    forward = graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")]  # gradients go back the same way
+    return _structure(len(graph), np.ascontiguousarray(forward).tobytes())
 
 
 @lru_cache(maxsize=64)

@@ -1,16 +1,11 @@
 """Random graphs with all that Table I tells of them."""
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.regressor import load_catalog
-
-MadeSample = Callable[..., Sample]
 
 
 def random_graph(nodes: int, seed: int) -> ComputationGraph:
@@ -40,13 +35,7 @@ def random_graph(nodes: int, seed: int) -> ComputationGraph:
     )
 
 
-@pytest.fixture(scope="session")
-def made_sample() -> MadeSample:
-    """Makes a random sample of so many operators; another seed is another graph of that size."""
-    catalog = load_catalog()
-
-    def make(nodes: int, seed: int = 0, batch: int = 4, precision: str = "fp32", gpu: str = "T4") -> Sample:
-        graph = random_graph(nodes, seed).at_batch(batch)
-        return Sample(NetworkConfiguration(graph.name, batch, precision=precision), graph, catalog.resolve(gpu))
-
-    return make
+def made_sample(nodes: int, seed: int = 0) -> Sample:
+    """A random sample of so many operators; another seed is another graph of that size."""
+    graph = random_graph(nodes, seed)
+    return Sample(NetworkConfiguration(graph.name, graph.batch), graph, load_catalog().resolve("T4"))

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
-from epochcast.analyzer.backends.occupancy.models.structure import MOST_EDGES, RELATIONS
+from lab.occupancy.batching import GraphBatch
+from lab.occupancy.structure import MOST_EDGES, RELATIONS
 
 
 class DnnOccu(nn.Module):
@@ -25,10 +25,6 @@ class DnnOccu(nn.Module):
         heads: of every attention.
         seeds: rows that the decoder pools into.
     """
-
-    structured = True
-    attends = True
-    least_filled = 0.75
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 2, heads: int = 4, seeds: int = 4) -> None:
         super().__init__()

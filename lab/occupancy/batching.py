@@ -1,4 +1,4 @@
-"""Graphs of different sizes as one batch of tensors: padded to the largest, like sizes together; the mean over operators."""
+"""Graphs of different sizes as one batch of tensors: padded to the largest, like sizes together."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import torch
 from torch import Tensor
 
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.features import Standardiser, edge_features, node_features
-from epochcast.analyzer.backends.occupancy.models.structure import FAR, RELATIONS, Structure, structure_of
+from lab.occupancy.graph_features import Standardiser, edge_features, node_features
+from lab.occupancy.structure import FAR, RELATIONS, Structure, structure_of
 
 PADDING = RELATIONS
 """The relation to an operator that is not there."""
 
 _MOST_PAIRS = 2**22
 """Pairs of operators in a batch, padding included: 16 graphs of 512. Attention keeps some tens of numbers for each."""
+
+
+_LEAST_FILLED = 0.75
+"""Share of a batch that must be operators, not padding."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class EncodedGraph:
     nodes: Tensor
     edges: Tensor
     edge_features: Tensor
-    structure: Structure | None
+    structure: Structure
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -42,72 +46,62 @@ class GraphBatch:
         present: shape (B, N), whether there is one.
         edges: shape (2, E), places in the B·N operators of all graphs, from and to.
         edge_features: shape (E, EDGE_FEATURES).
-        edges_in, edges_out: shape (B, N), of each operator (see :class:`.structure.Structure`); None without structure.
-        relations: shape (B, N, N), of i to j, PADDING where there is no j; None without structure.
+        edges_in, edges_out: shape (B, N), of each operator (see :class:`.structure.Structure`).
+        relations: shape (B, N, N), of i to j, PADDING where there is no j.
     """
 
     nodes: Tensor
     present: Tensor
     edges: Tensor
     edge_features: Tensor
-    edges_in: Tensor | None
-    edges_out: Tensor | None
-    relations: Tensor | None
+    edges_in: Tensor
+    edges_out: Tensor
+    relations: Tensor
 
     def to(self, device: torch.device) -> GraphBatch:
         """The same on another device."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return GraphBatch(**{name: value if value is None else value.to(device) for name, value in values.items()})
+        return GraphBatch(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
 
-def encode(sample: Sample, nodes: Standardiser, edges: Standardiser, structured: bool) -> EncodedGraph:
-    """Features of a sample, and its structure where a model looks at it; raises InputError where the graph is too large."""
+def encode(sample: Sample, nodes: Standardiser, edges: Standardiser) -> EncodedGraph:
+    """Features of a sample, and its structure; raises InputError where the graph is too large."""
     return EncodedGraph(
         torch.from_numpy(nodes.apply(node_features(sample))),
         torch.from_numpy(np.ascontiguousarray(sample.graph.edges)),
         torch.from_numpy(edges.apply(edge_features(sample))),
-        structure_of(sample.graph) if structured else None,
+        structure_of(sample.graph),
     )
 
 
 def collate(graphs: Sequence[EncodedGraph]) -> GraphBatch:
-    """One batch of graphs that all have a structure, or all have none."""
+    """One batch of graphs."""
     count, most = len(graphs), max(map(len, graphs))
     nodes = torch.zeros(count, most, graphs[0].nodes.shape[1])
     present = torch.zeros(count, most, dtype=torch.bool)
+    relations = np.full((count, most, most), PADDING, dtype=np.int32)
+    edges_in, edges_out = np.zeros((2, count, most), dtype=np.int64)
     for place, graph in enumerate(graphs):
-        nodes[place, : len(graph)] = graph.nodes
-        present[place, : len(graph)] = True
+        n, structure = len(graph), graph.structure
+        nodes[place, :n] = graph.nodes
+        present[place, :n] = True
+        relations[place, :n, :n] = structure.relations
+        relations[place, n:, :n] = FAR  # unused, but attention to nothing at all is NaN
+        edges_in[place, :n], edges_out[place, :n] = structure.edges_in, structure.edges_out
     return GraphBatch(
         nodes,
         present,
         torch.cat([graph.edges + place * most for place, graph in enumerate(graphs)], dim=1),
         torch.cat([graph.edge_features for graph in graphs]),
-        *_structures([graph.structure for graph in graphs if graph.structure is not None], most),
+        *map(torch.from_numpy, (edges_in, edges_out, relations)),
     )
 
 
-def _structures(structures: Sequence[Structure], most: int) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if not structures:
-        return None, None, None
-    count = len(structures)
-    relations = np.full((count, most, most), PADDING, dtype=np.int32)
-    edges_in, edges_out = np.zeros((2, count, most), dtype=np.int64)
-    for place, structure in enumerate(structures):
-        n = len(structure.edges_in)
-        relations[place, :n, :n] = structure.relations
-        relations[place, n:, :n] = FAR  # unused, but attention to nothing at all is NaN
-        edges_in[place, :n], edges_out[place, :n] = structure.edges_in, structure.edges_out
-    return torch.from_numpy(edges_in), torch.from_numpy(edges_out), torch.from_numpy(relations)
-
-
-def like_sizes(sizes: Sequence[int], chosen: Sequence[int], least_filled: float) -> Iterator[list[int]]:
+def like_sizes(sizes: Sequence[int], chosen: Sequence[int]) -> Iterator[list[int]]:
     """Part graphs into batches with little padding and bounded memory.
 
     Args:
         sizes: operators of every graph.
         chosen: places of the graphs to part.
-        least_filled: what share of a batch must be operators, not padding, 0..1.
 
     Yields:
         Places of the graphs of one batch, the largest first; unless it is one graph, it has at most 2²² pairs of operators.
@@ -116,7 +110,7 @@ def like_sizes(sizes: Sequence[int], chosen: Sequence[int], least_filled: float)
     operators = 0
     for place in sorted(chosen, key=lambda graph: -sizes[graph]):
         most, filled = sizes[batch[0]] if batch else 0, operators + sizes[place]
-        if batch and ((len(batch) + 1) * most**2 > _MOST_PAIRS or filled < least_filled * most * (len(batch) + 1)):
+        if batch and ((len(batch) + 1) * most**2 > _MOST_PAIRS or filled < _LEAST_FILLED * most * (len(batch) + 1)):
             yield batch
             batch, operators = [], 0
         batch.append(place)

@@ -1,8 +1,9 @@
-"""Seeded streams of jobs, as section VI of the paper has them: a mix of its networks, "scaled from prior work" [11], [12].
+"""Jobs of one GPU, what they are drawn from, and seeded streams of them, as section VI of the paper has them.
 
-The paper gives neither how many jobs nor when they arrive nor how long they take. Assumed here: durations are log-normal, the
-usual shape of the traces that Gandiva [11] and Tiresias [12] scale down; networks are drawn evenly from the table, without
-regard to their duration; all jobs arrive at once, or as a Poisson process.
+A stream is a mix of the paper's networks, "scaled from prior work" [11], [12]; the paper gives neither how many jobs nor when
+they arrive nor how long they take. Assumed here: durations are log-normal, the usual shape of the traces that Gandiva [11] and
+Tiresias [12] scale down; networks are drawn evenly from the table, without regard to their duration; all jobs arrive at once,
+or as a Poisson process.
 """
 
 from __future__ import annotations
@@ -13,8 +14,51 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.errors import InputError
+
+
+@dataclass(frozen=True)
+class PackedJob:
+    """A job of one GPU.
+
+    Attributes:
+        name: what it is called.
+        arrival: seconds at which it asks for a GPU.
+        duration: seconds that it takes alone on a GPU.
+        occupancy: its true mean GPU occupancy, 0..1; it drives the slowdown.
+        predicted_occupancy: the occupancy that the scheduler knows, 0..1.
+        nvml_utilisation: share of the time alone in which a kernel runs, 0..1.
+        memory: bytes that it holds on the GPU from start to end.
+        predicted_memory: bytes that the scheduler knows.
+        kind: key of the :class:`JobKind` that it was drawn from, if any.
+    """
+
+    name: str
+    arrival: float
+    duration: float
+    occupancy: float
+    predicted_occupancy: float
+    nvml_utilisation: float
+    memory: float
+    predicted_memory: float
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """One network with its input sizes on one GPU.
+
+    Attributes:
+        key: what it is called.
+        occupancy: mean GPU occupancy while it runs, 0..1.
+        nvml_utilisation: share of the time in which a kernel runs, 0..1.
+        memory: bytes.
+    """
+
+    key: str
+    occupancy: float
+    nvml_utilisation: float
+    memory: float
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from epochcast.analyzer.backends.occupancy.models.dnn_occu import (
+from lab.occupancy.dnn_occu import (
     AneeLayer,
     AttentionBlock,
     GraphormerLayer,

@@ -1,4 +1,4 @@
-"""What predictors see of a graph on a GPU: the node and edge features of Table I of the DNN-occu paper, as numbers.
+"""What DNN-occu sees of a graph on a GPU: the node and edge features of Table I of the DNN-occu paper, as numbers.
 
 Counts, bytes and rates span many powers of ten, so each enters as log(1 + x). Another batch size, precision or GPU changes
 these numbers alone: no new export.

@@ -10,7 +10,8 @@ from made_launches import Launch, occupancy
 from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches, model_sm_use
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -40,37 +41,40 @@ def operator(word: str, scale: int = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["K80", "P100 SXM2 16GB", "T4", "A10G", "H100 SXM5", "B200 SXM"])
 def test_every_word_launches_what_the_gpu_can_run(name: str, precision: str) -> None:
     gpu = CATALOG[name]
-    table = kernels_of(made_graph(*map(operator, LAUNCHING), batch=8), gpu, precision)
+    table = model_launches(made_graph(*map(operator, LAUNCHING), batch=8), Target(gpu, precision))
     assert occupancies(table, limits_of(gpu))["grid"].between(0, 1, inclusive="right").all()
     assert (table["duration"] > 0).all()
     assert set(table["operator"]) == set(LAUNCHING)
-    measured = set(table["measured_on"])
+    measured = set(table["traced_on"])
     assert measured <= {0.0, 7.0, 8.0, 9.0} and len(measured) > 1
 
 
 @pytest.mark.parametrize("word", LAUNCHING)
 def test_more_samples_take_longer_and_do_not_lower_occupancy(word: str) -> None:
-    steps = [occupancy_of(made_graph(operator(word, scale), batch=8 * scale), H100, "fp32") for scale in (1, 64)]
-    assert steps[1].step_s * steps[1].nvml_utilisation > steps[0].step_s * steps[0].nvml_utilisation
-    assert steps[1].max >= steps[0].max - 1e-9
+    graphs = [made_graph(operator(word, scale), batch=8 * scale) for scale in (1, 64)]
+    tables = [model_launches(graph, Target(H100, "fp32")) for graph in graphs]
+    small, large = ((table["duration"] * table["count"]).sum() for table in tables)
+    assert large > small
+    small, large = (occupancies(table, limits_of(H100))["grid"].max() for table in tables)
+    assert large >= small - 1e-9
 
 
 def test_one_operator_by_hand() -> None:
     """A layer norm of 1000 rows: blocks of 32 x 4 threads, 34 registers, 24 bytes (recorded on an H100)."""
     graph = made_graph({"word": "layer_norm", "read": 256_000, "written": 256_000, "weights": 512, "reduced": 256})
-    step = occupancy_of(graph, H100, "bf16")
+    use = model_sm_use(graph, Target(H100, "bf16"))
+    (row,) = model_launches(graph, Target(H100, "bf16")).to_dict("records")
     expected = occupancy(Launch((1000, 1, 1), (32, 4, 1), 34, 24), limits_of(H100)).grid
-    assert step.mean == step.time_mean == step.max == pytest.approx(expected)
-    assert (step.kernels, step.assumed) == (1, 0.0)
-    assert step.nvml_utilisation == pytest.approx(step.nvml_utilisation * step.step_s / 5e-6)  # the CPU takes longer
+    assert use.active == pytest.approx(row["duration"] / 30e-6)  # the CPU takes longer
+    assert (use.occupancy, use.guessed) == (pytest.approx(expected * use.active), 0.0)
 
 
 def test_a_gpu_that_is_not_known() -> None:
     graph = made_graph(operator("relu"))
     with pytest.raises(InputError, match="compute capability"):
-        kernels_of(graph, dataclasses.replace(H100, compute_capability=1.3), "fp32")
+        model_launches(graph, Target(dataclasses.replace(H100, compute_capability=1.3), "fp32"))
 
 
 def test_a_network_that_launches_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"^made launches no kernel, so it has no occupancy; give a network that computes"):
-        kernels_of(made_graph(operator("dropout")), H100, "fp32")
+        model_launches(made_graph(operator("dropout")), Target(H100, "fp32"))

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
-from epochcast.analyzer.backends.occupancy.features import peak_flops
 
 _LAUNCH = 1e-5
 """Seconds that a host takes to launch a kernel, by order of magnitude; it only scales a feature."""
@@ -20,9 +19,19 @@ _MULTIPLES = (2, 4, 8, 32)
 _PRODUCTS = ("convolution", "linear", "matmul", "attention")
 _WORDS = ("batch_norm", "dropout", "average_pool")
 
+STEP_FEATURES = (
+    *("batch", "image_side", "first_inputs", "last_outputs", "products", "operators", "has_batch_norm", "has_dropout"),
+    *("log_flops", "log_moved", "log_weights", "log_written", "log_plain_seconds", "log_tensor_seconds", "log_update_seconds"),
+    *("log_seconds_of_launches", "log_mean_flops", "log_mean_moved", "log_most_moved", "log_least_moved", "log_most_weights"),
+    *("most_outputs", "mean_outputs", "least_outputs", "mean_side", "least_side", "log_intensity"),
+    *(f"multiples_of_{multiple}" for multiple in _MULTIPLES),
+    *("log_mean_tiles", "share_products", *(f"share_{word}" for word in _WORDS), "share_rest"),
+)
+"""Columns of :func:`step_features`; a fitted model belongs to these."""
+
 
 def step_features(sample: Sample) -> NDArray[np.float64]:
-    """One row of numbers for a graph on a GPU, shape (k,): sizes, counts, seconds by the roofline, and their proportions."""
+    """One row of numbers for a graph on a GPU: sizes, counts, seconds by the roofline, and their proportions."""
     graph, gpu, batch = sample.graph, sample.gpu, sample.graph.batch
     words = np.array(graph.words)
     product = np.isin(words, _PRODUCTS)
@@ -68,7 +77,11 @@ def _seconds(sample: Sample, flops: NDArray[np.float64], peak: float) -> NDArray
 
 
 def _tensor_flops(sample: Sample) -> float:
-    """FLOP/s of products: of TF32 where the GPU has it, which convolutions in FP32 take by torch's default."""
-    if sample.configuration.precision == "fp32" and sample.gpu.tf32_tensor_flops:
-        return sample.gpu.tf32_tensor_flops
-    return peak_flops(sample.gpu, sample.configuration.precision)
+    """FLOP/s of products: of tensor cores where the GPU has them, which convolutions in FP32 take by torch's default (TF32)."""
+    gpu = sample.gpu
+    faster = {
+        "fp32": (gpu.tf32_tensor_flops,),
+        "fp16": (gpu.fp16_tensor_flops, gpu.fp16_flops),
+        "bf16": (gpu.bf16_tensor_flops,),
+    }
+    return next(filter(None, faster[sample.configuration.precision]), gpu.effective_flops)
