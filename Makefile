@@ -11,7 +11,7 @@ MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage 
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
 	regressor.paper regressor.regret regressor.first_line regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \
-	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing convmeter.intervals \
+	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.intervals convmeter.well_known \
 	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \
 	service.watching service.predictions_per_second service.rounds_and_pages service.grouping_by_phase \
 	service.prometheus_reads service.strangers service.nodes_at_scale fleet.throughput fleet.true_jobs fleet.grouping_at_scale fleet.stragglers

@@ -71,11 +71,6 @@ def read_all(
     return UsablePoints(pd.concat(points, ignore_index=True), {reason: count for reason, count in left_out.items() if count})
 
 
-def read_any(path: Path, features: Path | None = None, families: Path | None = None) -> pd.DataFrame:
-    """The usable points of one table, arguments and errors as :func:`read_all`."""
-    return read_all([path], features, families).points
-
-
 def _read(path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
     table = parse_csv(read_text(path), str(path))
     if {*KEYS, *COLUMNS}.issubset(table.columns):

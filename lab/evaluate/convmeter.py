@@ -20,11 +20,9 @@ from lab.convmeter_tables import read_all
 from lab.evaluate.common.comparison import ALL, check_rows, compared, each_recipe, held_out_figures, rows_options
 from lab.evaluate.convmeter_protocols import Answers, cell_names, cross_validate, measured_phases, train_and_test
 from lab.figures.scatter import Pairs, step_figure
-from lab.rivals.convmeter import BASELINES, FORMS, fit_predict
+from lab.rivals.convmeter import FORMS, fit_predict
 
-_RECIPES = (*FORMS, *BASELINES)
-_PARTS = ("pooled", "corrected")
-"""Steps on the way to `default` that take as long as it does; only `--recipe all`, or their own name, asks for them."""
+_RECIPES = tuple(FORMS)
 _PANELS = 5
 """In a row of the figure: as many as there are phases."""
 
@@ -67,8 +65,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
         tell = lambda line: progress.show(f"{name}, {line}")  # noqa: E731
         return {phase: cross_validate(tested.points, phase, form, protocol or "family", tell) for phase in needed}
 
-    baselines = [name for name in _RECIPES if name not in _PARTS]
-    answers = each_recipe(asked.recipe, _RECIPES, baselines, measure)
+    answers = each_recipe(asked.recipe, _RECIPES, _RECIPES, measure)
     if asked.plot:
         save_figure(step_figure(_panels(answers, phases)), asked.plot)
     settings = {

@@ -64,12 +64,12 @@ def convnets() -> Iterator[str]:
     """Fitting, counting next to torch's own FLOP counter, predicting, and the command."""
     own, timm = read_points(OWN / "points.csv.gz"), points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv")
     predictor = convmeter.ConvNetPredictor.fit(own)
-    (cell,) = predictor.cells
+    cell = predictor.cells[0]
     resnet50 = known_metrics().query("network == 'resnet50' and block == '' and image_size == 224")
     point = resnet50.assign(batch=8, devices=1, nodes=1)
     yield f"fit {len(own)} points, five phases: {median(lambda: convmeter.ConvNetPredictor.fit(own)):.2f} s"
     yield f"fit {len(timm)} points of timm: {median(lambda: convmeter.ConvNetPredictor.fit(timm)):.2f} s"
-    predicting = median(lambda: predictor.predict(point, cell.device, cell.precision))
+    predicting = median(lambda: predictor.predict(cell, point))
     yield f"predict five phases from metrics: {1e3 * predicting:.1f} ms"
     network, inputs = find_network("resnet50", 224)
 

@@ -9,6 +9,8 @@ OURS = "convmeter --data DATA/convmeter_cpu/points.csv.gz --protocol model"
 ON = {
     "RTX 3090": "--device 'RTX 3090' --precision amp-fp16",
     "RTX 3090, channels last": "--device 'RTX 3090' --precision amp-fp16-nhwc",
+    "RTX 3090 by the paper's recipe": "--device 'RTX 3090' --precision amp-fp16 --recipe paper",
+    "16 H100 SXM5 as usual": "--device 'H100 SXM5' --devices 1 --devices 16",
     "A100 in FP16": "--device 'A100 SXM4 40GB' --precision fp16",
     "A100 in FP32": "--device 'A100 SXM4 40GB' --precision fp32",
     "RTX 2080 Ti in FP32": "--device 'RTX 2080 Ti' --precision fp32",

@@ -7,7 +7,7 @@ from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.regressor import load_catalog
-from lab.rivals.convmeter import BASELINES, FORMS
+from lab.rivals.convmeter import FORMS
 from lab.rivals.distributed import RECIPES
 
 from ..analyzer.convmeter.made_points import made_points
@@ -16,12 +16,12 @@ from .conftest import TINY
 CATALOG = load_catalog()
 
 
-@pytest.mark.parametrize("form", [*FORMS, *BASELINES])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_form_learns_the_papers_equation(form: str) -> None:
     points = made_points().assign(device="rtx3090")
     work = 2e-14 * points["flops"] + 3e-12 * points["conv_inputs"] + 5e-12 * points["conv_outputs"]
     seconds = (points["batch"] * work + 1e-3).to_numpy()
-    predicted = {**FORMS, **BASELINES}[form]("forward").fit(points, seconds).predict(points)
+    predicted = FORMS[form]("forward").fit(points, seconds).predict(points)
     assert np.median(np.abs(np.log(predicted / seconds))) < (3 if form == "paleo" else 0.5)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
+from epochcast.analyzer.backends.convmeter.predictor import Fitted, Known
 from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
@@ -15,51 +15,16 @@ from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import interval_text, seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
-Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]
-"""Null if too few networks were measured."""
-
 RATE_OF = {"step": "training", "inference": "inference"}
 """Names of throughput by phase."""
 
 
-class Fitted(AnswerPart):
-    """What a phase rests on."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    form: str
-    points: int
-    networks: int
-    batches: Annotated[list[float], Field(description="Least and largest that were measured, images per device.")]
-    mape: Annotated[Known, Field(description="Per cent, on left-out networks; null if too few were measured.")]
-    factor: Annotated[Known, Field(description="Factor around the seconds that holds nine of ten measurements.")]
-    source: Annotated[str, Field(description="The table and what it was measured with; empty if unknown.")]
-
-
-class Metrics(AnswerPart):
-    """Of one image."""
-
-    flops: float
-    conv_inputs: float
-    conv_outputs: float
-    weights: float
-    layers: float
-
-
-class Seconds(AnswerPart):
-    """With the ends of a 90 % interval."""
-
-    seconds: float
-    low: Known
-    high: Known
-
-
-class Rate(AnswerPart):
-    """Images per second, with the ends of a 90 % interval."""
+class Estimate(AnswerPart):
+    """A figure with the ends of a 90 % interval."""
 
     value: float
-    low: float | None
-    high: float | None
+    low: Known
+    high: Known
 
 
 class EpochCost(Rented):
@@ -82,8 +47,14 @@ class Step(AnswerPart):
     batch: Annotated[int, Field(description="Images per device.")]
     devices: int
     nodes: int
-    phases: Annotated[dict[str, Seconds], Field(description="inference, forward, backward, update, step: the fitted phases.")]
-    images_per_second: Annotated[dict[str, Rate], Field(description="training, inference.")]
+    phases: Annotated[
+        dict[str, Estimate],
+        Field(
+            description="Seconds of inference, forward, backward, update, step, as far as they are fitted. On several devices "
+            "update has the exchange of gradients that the backward pass does not hide."
+        ),
+    ]
+    images_per_second: Annotated[dict[str, Estimate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
     seconds: Annotated[float | None, Field(description="Of all epochs.")]
@@ -95,7 +66,7 @@ class Step(AnswerPart):
         return "step" if "step" in self.phases else "inference"
 
     @property
-    def rate(self) -> Rate:
+    def rate(self) -> Estimate:
         """Throughput in that phase."""
         return self.images_per_second[RATE_OF[self.main_phase]]
 
@@ -103,11 +74,9 @@ class Step(AnswerPart):
     def text(self) -> str:
         """Phase by phase."""
         nodes = f" in {self.nodes} nodes" if self.nodes > 1 else ""
-        phases = [
-            (phase, seconds_text(time.seconds), interval_text(time.low, time.high)) for phase, time in self.phases.items()
-        ]
+        phases = [(phase, seconds_text(time.value), interval_text(time.low, time.high)) for phase, time in self.phases.items()]
         lines = [
-            f"batch {self.batch} on {_devices(self.devices)}{nodes}",
+            f"batch {self.batch} on {count(self.devices, 'device')}{nodes}",
             table(("phase", "time", "90 % interval"), phases),
             *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
         ]
@@ -139,16 +108,16 @@ class Scaling(AnswerPart):
         """Where more devices stop paying."""
         held = "global batch held" if self.batch is None else f"batch {self.batch} on each"
         pays = (
-            f"{_devices(self.devices[-1])}, the most requested, still pay off (10 % more throughput per doubling)"
+            f"{count(self.devices[-1], 'device')}, the most requested, still pay off (10 % more throughput per doubling)"
             if self.turning_point is None
-            else f"beyond {_devices(self.turning_point)} no requested number brings 10 % more throughput per doubling"
+            else f"beyond {count(self.turning_point, 'device')} no requested number brings 10 % more throughput per doubling"
         )
-        text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {_devices(self.fastest)}"
+        text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {count(self.fastest, 'device')}"
         if self.cheapest is None or self.knee is None:
             return text
         return (
-            f"{text}\ncheapest epoch on {_devices(self.cheapest)}; lowest time x cost on {_devices(self.knee)} (beyond it "
-            "a per cent of time costs more than a per cent of money)"
+            f"{text}\ncheapest epoch on {count(self.cheapest, 'device')}; lowest time x cost on {count(self.knee, 'device')} "
+            "(beyond it a per cent of time costs more than a per cent of money)"
         )
 
 
@@ -162,7 +131,7 @@ class Batches(AnswerPart):
     @property
     def text(self) -> str:
         """In a sentence."""
-        on = "" if self.devices == 1 else f" on {_devices(self.devices)}"
+        on = "" if self.devices == 1 else f" on {count(self.devices, 'device')}"
         if self.large_enough == self.largest:
             return f"throughput{on} still grows with the batch at {self.largest}, the largest requested"
         return f"smallest batch within 5 % of the highest throughput here{on}: {self.large_enough}"
@@ -172,50 +141,54 @@ class Block(AnswerPart):
     """A block of the network; the last one, without a name, is the whole."""
 
     block: str
-    metrics: Metrics
-    phases: dict[str, Seconds]
+    metrics: dict[str, float]
+    phases: dict[str, Estimate]
 
 
 class ConvMeterAnswer(Answer):
-    """A network's steps; either ``predictions`` with ``scaling`` and ``batches``, or ``blocks``."""
+    """A network's steps: ``predictions`` with ``scaling`` and ``batches``, or ``blocks``; the others are empty."""
 
     network: str
     image_size: int
     device: str
-    precision: str
-    fitted: Annotated[dict[str, Fitted], Field(description="By phase.")]
-    metrics: Metrics | None = None
-    gpu: str | None = None
-    predictions: list[Step] | None = None
-    scaling: list[Scaling] | None = None
-    batches: list[Batches] | None = None
-    batch: int | None = None
-    blocks: list[Block] | None = None
+    gpu: Annotated[str | None, Field(description="The device in the GPU catalogue; null for what is not in it.")]
+    precision: Annotated[str, Field(description="Of the numbers; ending in -nhwc: tensors are laid out channels last.")]
+    recipe: str
+    assumed: Annotated[list[str], Field(description="What was not given or not measured, a sentence each.")]
+    fitted: Annotated[dict[str, Fitted], Field(description="By phase, on the device that was measured.")]
+    metrics: Annotated[dict[str, float], Field(description="Of one image: flops, conv_inputs, conv_outputs, weights, layers.")]
+    predictions: list[Step]
+    scaling: list[Scaling]
+    batches: list[Batches]
+    blocks: list[Block]
     notes: list[str]
 
     @property
     def text(self) -> str:
         """Blocks next to the network; or one step in detail, or a line for each, and where more stops paying."""
-        title = f"{self.network} at {self.image_size} x {self.image_size}"
-        where = f"on {self.device}, {self.precision}"
-        steps = self.predictions or []
-        if self.metrics is None:
-            parts = [f"{title}, batch {self.batch}, {where}", _blocks(self.blocks or [])]
+        layout = "channels last" if self.precision.endswith("-nhwc") else "channels first"
+        head = [
+            f"{self.network} at {self.image_size} x {self.image_size} on {self.device}, {self.precision} ({layout})",
+            *self.assumed,
+            f"{with_prefix(self.metrics['flops'], 'FLOPs')} per image, {with_prefix(self.metrics['weights'], '')} weights, "
+            f"{self.metrics['layers']:.0f} convolutions and dense layers",
+        ]
+        steps = self.predictions
+        if self.blocks:
+            parts = [_blocks(self.blocks)]
         else:
             parts = [
-                f"{title} {where}\n{with_prefix(self.metrics.flops, 'FLOPs')} per image, "
-                f"{with_prefix(self.metrics.weights, '')} weights, {self.metrics.layers:.0f} convolutions and dense layers",
-                _grid(steps, self.scaling or []) if len(steps) > 1 else steps[0].text,
-                "\n".join(scaling.text for scaling in self.scaling or []),
-                "\n".join(batches.text for batches in self.batches or []),
+                _grid(steps, self.scaling) if len(steps) > 1 else steps[0].text,
+                "\n".join(scaling.text for scaling in self.scaling),
+                "\n".join(batches.text for batches in self.batches),
                 _prices(steps, self.gpu),
             ]
-        return "\n\n".join(part for part in (*parts, rests_on(self.fitted)) if part)
+        return "\n\n".join(part for part in ("\n".join(head), *parts, rests_on(self.fitted)) if part)
 
     @property
     def chart(self) -> Chart:
         """Throughput by devices, a panel per batch; by batch where there is one number of devices."""
-        steps, scaling = self.predictions or [], self.scaling or []
+        steps, scaling = self.predictions, self.scaling
         if len(steps) < 2:
             raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
         if not scaling:
@@ -235,18 +208,21 @@ def rests_on(fitted: Mapping[str, Fitted]) -> str:
     """A table of what each phase was fitted on, with its error on networks that were left out."""
     rows = [
         (
-            phase,
-            fit.form,
+            name,
             str(fit.points),
             str(fit.networks),
-            " to ".join(dict.fromkeys(f"{end:.0f}" for end in fit.batches)),
-            "-" if fit.mape is None else f"{fit.mape:.1f} %",
-            "-" if fit.factor is None else f"x {1 / fit.factor:.2f} to x {fit.factor:.2f}",
+            " to ".join(dict.fromkeys(f"{end:.0f}" for end in fit.ranges["batch"])),
+            "-" if mape is None else f"{mape:.1f} %",
+            "-" if factor is None else f"x {1 / factor:.2f} to x {factor:.2f}",
         )
         for phase, fit in fitted.items()
+        for name, mape, factor in (
+            (phase, fit.mape, fit.factor),
+            *[(f"{phase}, attention", fit.attention_mape, fit.attention_factor)] * (fit.attention_factor is not None),
+        )
     ]
     sources = [f"{phase} measured by: {fit.source}" for phase, fit in fitted.items() if fit.source]
-    header = ("fitted", "form", "points", "networks", "batches", "error if left out", "90 % interval")
+    header = ("fitted", "points", "networks", "batches", "error if left out", "90 % interval")
     return "\n".join([table(header, rows), *sources])
 
 
@@ -255,9 +231,9 @@ def _blocks(blocks: Sequence[Block]) -> str:
     rows = [
         (
             block.block or "the whole network",
-            with_prefix(block.metrics.flops, ""),
-            with_prefix(block.metrics.weights, ""),
-            *(seconds_text(block.phases[phase].seconds) for phase in phases),
+            with_prefix(block.metrics["flops"], ""),
+            with_prefix(block.metrics["weights"], ""),
+            *(seconds_text(block.phases[phase].value) for phase in phases),
         )
         for block in blocks
     ]
@@ -273,8 +249,9 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     columns["batch"] = [str(step.batch) for step in steps]
     for phase in ("inference", "step"):
         if phase in first.phases:
-            columns[phase] = [seconds_text(step.phases[phase].seconds) for step in steps]
+            columns[phase] = [seconds_text(step.phases[phase].value) for step in steps]
     columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
+    columns["90 % interval"] = [_ends(step.rate) for step in steps]
     if scaling:
         columns["speed-up"] = [f"{value:.2f}" for by in scaling for value in by.speed_up]
         columns["efficiency"] = [f"{100 * value:.0f} %" for by in scaling for value in by.efficiency]
@@ -315,7 +292,7 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
     if costs:
         return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
     if gpu is None:
-        return "cost: the device's GPU is unknown; name it with --gpu"
+        return "cost: the GPU catalogue does not have the device"
     return f"cost: no on-demand price of a {gpu} is known"
 
 
@@ -323,9 +300,5 @@ def _with_price(seconds: float, usd: float | None) -> str:
     return seconds_text(seconds) + ("" if usd is None else f", {money(usd)}")
 
 
-def _ends(rate: Rate) -> str:
+def _ends(rate: Estimate) -> str:
     return "-" if rate.low is None or rate.high is None else f"{number(rate.low)} to {number(rate.high)}"
-
-
-def _devices(devices: int) -> str:
-    return count(devices, "device")

@@ -1,18 +1,56 @@
-"""The backend ``convmeter``: steps of a convolutional network on measured devices, from the network alone."""
+"""The backend ``convmeter``: steps of a convolutional network on any GPU, from the network alone."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from epochcast.analyzer.backends.convmeter import SHIPPED
-from epochcast.analyzer.backends.convmeter.answer import ConvMeterAnswer
-from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
-from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion, answer
+import numpy as np
+import pandas as pd
+
+from epochcast.analyzer.backends.convmeter import SHIPPED, scaling
+from epochcast.analyzer.backends.convmeter.answer import (
+    RATE_OF,
+    Batches,
+    Block,
+    ConvMeterAnswer,
+    EpochCost,
+    Estimate,
+    Scaling,
+    Step,
+)
+from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics, table_of
+from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
+from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES
+from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
+from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
+from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
+from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.analyzer.plugins.fitted_models import folders
-from epochcast.regressor import load_catalog
+from epochcast.regressor import Catalog, Gpu, load_catalog
+from epochcast.regressor import InputError as UnknownGpu
+from epochcast.regressor.job_types import job_type_of
+from epochcast.regressor.profile import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from epochcast.regressor import LatencyPredictor, Prediction
+
+USUAL_BATCH = 256
+"""Images per GPU and step in public training recipes of ImageNet networks (torchvision 32 to 128, timm 128 to 256, NVIDIA 256);
+halved until the memory may hold it."""
+
+USUAL = {True: f"amp-fp16{CHANNELS_LAST}", False: "fp32"}
+"""Precision where a GPU has tensor cores, and where it has none."""
+
+_METRICS = ("flops", "conv_inputs", "conv_outputs", "weights", "layers")
 
 
 class ConvMeter(Plugin):
@@ -20,22 +58,23 @@ class ConvMeter(Plugin):
 
     name = "convmeter"
     summary = (
-        "Inference and training step time of a convolutional network on measured GPUs or CPUs, by batch and number of "
+        "Inference and training step time of a convolutional network on any GPU or measured CPUs, by batch and number of "
         "devices, where more of either stops paying off, and the epoch's time and cost. Needs no run."
     )
     manual = """\
     Predict inference and training of a convolutional network before it runs, and how it scales.
 
     Several --batch show where larger batches stop adding throughput. Several --devices show where more devices stop paying off:
-    with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).
+    with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling). A GPU that was not
+    measured is predicted from the measured ones; the answer says so.
 
     \b
     Example: epochcast predict-model convmeter --network resnet50 \\
-                 --device "RTX 3090"
+                 --device "A100 SXM4 80GB"
              epochcast predict-model convmeter --network resnet50 --model my-gpu \\
                  --batch 32 --batch 64 --batch 128
-             epochcast predict-model convmeter --network resnet50 --model my-gpu \\
-                 --devices 1 --devices 2 --devices 4 --dataset-size 1281167 \\
+             epochcast predict-model convmeter --network resnet50 --device H100 \\
+                 --devices 1 --devices 8 --devices 16 --dataset-size 1281167 \\
                  --epochs 90 --plot scaling.png
              epochcast predict-model convmeter --network my_models:tiny \\
                  --model my-gpu --blocks
@@ -50,10 +89,325 @@ class ConvMeter(Plugin):
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer from fits to measured devices; raises InputError."""
-        catalog = load_catalog(self._settings.gpus)
-        return answer(question, _predictor(question.model or SHIPPED), catalog, self._settings.prices)
+        catalog, settings = load_catalog(self._settings.gpus), self._settings
+        ratios = _Ratios(catalog, lambda: _latency_predictor(settings.model, settings.gpus))
+        return predict(question, _predictor(question.model or SHIPPED), ratios, settings.prices)
 
 
 @cache
 def _predictor(folder: Path) -> ConvNetPredictor:
     return ConvNetPredictor.load(folder)
+
+
+@cache
+def _latency_predictor(folder: Path | None, gpus: Path | None) -> LatencyPredictor:
+    from epochcast.regressor import LatencyPredictor
+
+    return LatencyPredictor.load(folder, load_catalog(gpus))
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Times on GPUs that were not measured, from those on one that was."""
+
+    catalog: Catalog
+    load: Callable[[], LatencyPredictor]
+
+    def gpu(self, device: str) -> Gpu | None:
+        """The GPU of the device's name; None where the catalogue has none."""
+        try:
+            return self.catalog.usual(device) or self.catalog.resolve(device)
+        except UnknownGpu:
+            return None
+
+    def predict(self, cell: Cell, gpu: Gpu, network: str, **of_a_step: Any) -> Prediction:
+        """A network on ``gpu`` from what is known of it on the cell's."""
+        from epochcast.regressor import Profile
+
+        profile = Profile(
+            gpu=cell.device,
+            **{"epoch_s": None, "unit": None, "epochs": 0} | of_a_step,
+            metrics={},
+            feature_set="none",
+            first_epoch_excluded=False,
+            precision="mixed" if "16" in cell.precision else "tf32",
+            group=network[:LONGEST_NAME],
+            type=job_type_of(network) or "cnn",
+        )
+        return self.load().predict(profile, [gpu.name])[0]
+
+    def nearest(self, cells: Sequence[Cell], gpu: Gpu, network: str) -> Cell:
+        """The cell of the device about as fast."""
+        return min(cells, key=lambda cell: abs(math.log(self.predict(cell, gpu, network).ratio)))
+
+    def move(
+        self, phases: Mapping[str, Array], cell: Cell, gpu: Gpu, points: pd.DataFrame
+    ) -> tuple[dict[str, Array], Prediction]:
+        """Seconds on ``gpu`` from those on the cell's, shape (3, n) by phase, and the prediction of the last point's longest.
+
+        The widths of both intervals add up (as squares of their logs).
+        """
+        network, batches = str(points["network"].iloc[-1]), points["batch"].tolist()
+        moved: dict[str, list[Prediction]] = {
+            phase: [
+                self.predict(
+                    cell,
+                    gpu,
+                    network,
+                    epoch_s=middle,
+                    unit="step",
+                    epochs=1,
+                    batch=batch,
+                    inference=phase == "inference",
+                    **({"epoch_s_low": low, "epoch_s_high": high} if low < high else {}),  # not where they are NaN
+                )
+                for (middle, low, high), batch in zip(seconds.T.tolist(), batches, strict=True)
+            ]
+            for phase, seconds in phases.items()
+        }
+        arrays = {
+            phase: np.array([(each.seconds, each.low, each.high) for each in own], dtype=np.float64).T
+            for phase, own in moved.items()
+        }
+        return arrays, max((own[-1] for own in moved.values()), key=lambda each: each.seconds or 0.0)
+
+
+def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios, prices: Path | None) -> ConvMeterAnswer:
+    """Answer from fits to measured devices.
+
+    Args:
+        question: what is asked.
+        predictor: fitted on some devices.
+        ratios: for GPUs among which the device is not.
+        prices: the operator's own price table; None: ours.
+
+    Raises:
+        InputError: the network is unknown or cannot be counted, or nothing answers for the device.
+    """
+    device, cell, assumed = _chosen(question, predictor, ratios)
+    gpu, devices = ratios.gpu(device), sorted(set(question.devices or (1,)))
+    network, size = question.network, question.image_size
+    whole = metrics_of(network, size)
+    counted = [whole]
+    if question.of_blocks:
+        named = [metrics_of(network, size, block) for block in question.blocks] or top_block_metrics_of(network, size)
+        counted = [*named, whole]
+    batches = sorted(set(question.batches))
+    if not batches and question.global_batch is None:
+        batches = [_usual_batch(cell, whole, gpu)]
+        assumed.append(f"assumed: batch {batches[0]}, the largest usual one that was measured and the memory may hold")
+    series = [(batch, count) for batch in batches for count in devices]
+    if question.global_batch is not None:
+        series = list(zip(scaling.split_equally(question.global_batch, devices), devices, strict=True))
+    # Blocks at one batch, or the whole at each batch and number of devices.
+    places = [(metrics, *point) for point in series for metrics in counted]
+    points = table_of([metrics for metrics, _, _ in places]).assign(
+        batch=[batch for _, batch, _ in places], devices=[count for _, _, count in places]
+    )
+    # The paper's recipe also has several devices.
+    phases = predictor.predict(cell, points if question.recipe == "paper" else points.assign(devices=1))
+    notes = notes_on(cell, points)
+    if gpu is not None and ratios.gpu(cell.device) != gpu:
+        phases, ratio = ratios.move(phases, cell, gpu, points)
+        assumed.append(
+            f"assumed: {gpu.name} was not measured at {cell.precision}; times on {cell.device} x {ratio.ratio:.2f} "
+            f"({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f}), by the regressor"
+        )
+        notes.append(f"{gpu.name}: {ratio.why}")
+    if len(series) > 1 and not set(RATE_OF) & set(phases):
+        raise InputError(
+            f"neither training steps nor inference were measured on {cell.device} at {cell.precision}, so throughput cannot "
+            "be predicted; give one batch and one number of devices"
+        )
+    instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, ratios.catalog)
+    job = _Job(question, whole, cell.precision, gpu, instances)
+    steps, blocks = [], []
+    for place, (metrics, batch, count) in enumerate(places):
+        own, nodes = {phase: seconds[:, place] for phase, seconds in phases.items()}, 1
+        if question.of_blocks:
+            blocks.append(Block(block=metrics.block, metrics=_of_one_image(metrics), phases=_estimates(own)))
+            continue
+        if count > 1:
+            own, nodes, links = _several(own, count, question, job, device)
+            assumed += [f"assumed: {each}" for each in links]
+        steps.append(job.step(own, batch, count, nodes))
+    each = len(devices)
+    by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
+    return ConvMeterAnswer(
+        network=whole.network,
+        image_size=size,
+        device=device,
+        gpu=None if gpu is None else gpu.name,
+        precision=cell.precision,
+        recipe=question.recipe,
+        assumed=list(dict.fromkeys(assumed)),
+        fitted={phase: fit.by_kind(whole.values["attention_flops"] > 0) for phase, fit in cell.fits.items()},
+        metrics=_of_one_image(whole),
+        predictions=steps,
+        scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
+        batches=[_batches(group) for group in zip(*by_batch, strict=True)] if len(by_batch) > 1 else [],
+        blocks=blocks,
+        notes=[*notes, *price_notes([job.rent(step.devices) for step in steps])],
+    )
+
+
+def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios) -> tuple[str, Cell, list[str]]:
+    """The device's name, what answers for it and what was assumed: its own fit, else that of the GPU about as fast.
+
+    A GPU may have any name that the catalogue takes; capitals, blanks and hyphens do not matter.
+    """
+
+    def plain(device: str) -> str:
+        gpu = ratios.gpu(device)
+        return _bare(device if gpu is None else gpu.name)
+
+    there = [cell for cell in predictor.cells if cell.recipe == question.recipe]
+    listed = "; ".join(f"{cell.device} at {cell.precision}" for cell in there)
+    devices = dict.fromkeys(
+        cell.device for cell in there if not question.precision or _bare(cell.precision) == _bare(question.precision)
+    )
+    several = InputError(f"the model has several devices or precisions; choose a device and a precision: {listed}")
+    if question.device is None and len(devices) > 1:
+        raise several
+    wanted = question.device or next(iter(devices), "")
+    gpu = ratios.gpu(wanted)
+    own = [cell for cell in there if plain(cell.device) == plain(wanted)]
+    own = [cell for cell in own if cell.device == wanted] or own
+    others = [cell for cell in there if gpu and ratios.gpu(cell.device) and question.recipe == "default"]
+    device, assumed = own[0].device if own else gpu.name if gpu else wanted, []
+    if gpu and ratios.catalog.usual(wanted):
+        assumed = [f"assumed: {wanted} is taken for {gpu.name}, the form that clouds usually rent"]
+    usual = USUAL[bool(gpu and gpu.fp16_tensor_flops)]
+    for cells in (own, others):
+        if fitting := [cell for cell in cells if _bare(cell.precision) == _bare(question.precision or usual)]:
+            tensor = "mixed precision (AMP), channels last, as usual on GPUs with tensor cores"
+            assumed += [f"assumed: {tensor}"] * (not question.precision and usual == USUAL[True])
+            return device, ratios.nearest(fitting, gpu, question.network) if gpu and cells is others else fitting[0], assumed
+    if not question.precision and len(own) > 1:
+        raise several
+    if not question.precision and own:  # of a model of one's own, which lacks the usual precision
+        return device, own[0], assumed
+    if not question.precision and others and gpu:
+        return device, ratios.nearest(others, gpu, question.network), assumed
+    named = " at ".join(name for name in (question.device, question.precision) if name is not None)
+    by = " by the recipe paper" * (question.recipe == "paper")
+    raise InputError(
+        f"the model was not fitted for {named}{by}; it has {listed}; measure yours, fit a model with `epochcast fit convmeter` "
+        "and name its folder"
+    )
+
+
+def _bare(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+def _usual_batch(cell: Cell, metrics: NetworkMetrics, gpu: Gpu | None) -> int:
+    """The largest that is usual and was measured, and that the memory is not sure to be too small for."""
+    batch, memory = min(USUAL_BATCH, cell.largest_batch), None if gpu is None else gpu.memory
+    while batch > 1 and (need := training_memory(metrics.values, batch, cell.precision, memory)) and need.fits is False:
+        batch //= 2
+    return batch
+
+
+def _several(
+    phases: dict[str, Array], devices: int, question: ConvMeterQuestion, job: _Job, device: str
+) -> tuple[dict[str, Array], int, tuple[str, ...]]:
+    """Phases on several devices, the nodes and what was assumed of them; inference and passes take as long as on one."""
+    if question.recipe == "paper":
+        return phases, math.ceil(devices / (question.devices_per_node or devices)), ()
+    if job.gpu is None:
+        raise InputError(
+            f"steps on several {device} cannot be predicted: the GPU catalogue does not have it, so the links between them are "
+            "not known; ask for one"
+        )
+    cluster: Cluster = cluster_for(job.gpu, devices, question.devices_per_node)
+    nodes = devices // cluster.gpus_per_node
+    if (step := phases.get("step")) is None:
+        return phases, nodes, ()
+    backward = phases["backward"][0] if "backward" in phases else scaling.BACKWARD_SHARE * step[0]
+    gradient_bytes = job.metrics.values["weights"] * (2 if job.precision.startswith("fp16") else 4)
+    whole, more = scaling.on_several(step, float(backward), gradient_bytes, cluster, devices)
+    update = phases.get("update", np.zeros(3)) + more
+    return {**phases, "update": update, "step": whole}, nodes, cluster.assumptions
+
+
+def _of_one_image(metrics: NetworkMetrics) -> dict[str, float]:
+    return {name: metrics.values[name] for name in _METRICS}
+
+
+def _estimates(phases: Mapping[str, Array], place: int | None = None) -> dict[str, Estimate]:
+    own = phases if place is None else {phase: seconds[:, place] for phase, seconds in phases.items()}
+    return {phase: Estimate(value=own[phase][0], low=own[phase][1], high=own[phase][2]) for phase in PHASES if phase in own}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A network on a kind of device; without a GPU, memory and cost are unknown."""
+
+    question: ConvMeterQuestion
+    metrics: NetworkMetrics
+    precision: str
+    gpu: Gpu | None
+    instances: Sequence[Instance]
+
+    def rent(self, devices: int) -> Rent | None:
+        """The cheapest way to rent so many; None without a size of the data set, or where no price is known."""
+        if self.gpu is None or self.question.dataset_size is None:
+            return None
+        return cheapest_rent(self.instances, self.gpu.name, devices, min(devices, self.question.devices_per_node or devices))
+
+    def step(self, seconds: Mapping[str, Array], batch: int, devices: int, nodes: int) -> Step:
+        """With throughput, and of training the memory, the epochs and their cost."""
+        images, question, phases = batch * devices, self.question, _estimates(seconds)
+        rates = {
+            name: Estimate(value=images / one.value, low=one.high and images / one.high, high=one.low and images / one.low)
+            for phase, name in RATE_OF.items()
+            if (one := phases.get(phase))
+        }
+        memory = epoch = total = cost = None
+        if training := phases.get("step"):
+            memory = training_memory(self.metrics.values, batch, self.precision, None if self.gpu is None else self.gpu.memory)
+            epoch = question.dataset_size and question.dataset_size / (images / training.value)
+            total = epoch and question.epochs and question.epochs * epoch
+        if epoch and (rent := self.rent(devices)):
+            cost = EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch), usd=None if total is None else rent.usd(total))
+        return Step(
+            batch=batch,
+            devices=devices,
+            nodes=nodes,
+            phases=phases,
+            images_per_second=rates,
+            memory=memory,
+            epoch_seconds=epoch,
+            seconds=total,
+            cost=cost,
+        )
+
+
+def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
+    """What more devices bring, from steps on several numbers of them in ascending order."""
+    devices = np.array([step.devices for step in steps], dtype=np.float64)
+    rates = np.array([step.rate.value for step in steps])
+    seconds = np.array([step.epoch_seconds or np.nan for step in steps])
+    usd = np.array([step.cost.usd_per_epoch if step.cost else np.nan for step in steps])
+    cheapest, knee = scaling.cheapest_and_knee(devices, seconds, usd)
+    weak = question.global_batch is None
+    return Scaling(
+        mode="weak" if weak else "strong",
+        batch=steps[0].batch if weak else None,
+        devices=[step.devices for step in steps],
+        images_per_second=rates.tolist(),
+        speed_up=(rates / rates[0]).tolist(),
+        efficiency=(rates / rates[0] * devices[0] / devices).tolist(),
+        turning_point=scaling.turning_point(devices, rates),
+        fastest=int(devices[rates.argmax()]),
+        cheapest=cheapest,
+        knee=knee,
+    )
+
+
+def _batches(steps: Sequence[Step]) -> Batches:
+    """What larger batches bring, from steps on one number of devices."""
+    batches = np.array([step.batch for step in steps], dtype=np.float64)
+    rates = np.array([step.rate.value for step in steps])
+    return Batches(devices=steps[0].devices, large_enough=scaling.large_enough(batches, rates), largest=int(batches.max()))

@@ -7,38 +7,21 @@ from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from epochcast.analyzer.backends.convmeter.answer import Fitted, rests_on
-from epochcast.analyzer.backends.convmeter.forms import FORMS
+from epochcast.analyzer.backends.convmeter.answer import rests_on
 from epochcast.analyzer.backends.convmeter.points import read_points
-from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
-from epochcast.analyzer.backends.convmeter.question import fitted
+from epochcast.analyzer.backends.convmeter.predictor import Cell, ConvNetPredictor
 from epochcast.analyzer.plugins import Plugin
-from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
-from epochcast.analyzer.plugins.types import one_of
 
 
 class ConvMeterFitQuestion(Question):
     """What to fit ConvMeter's performance model to."""
 
     data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
-    form: Annotated[
-        str,
-        Option(metavar="NAME"),
-        AfterValidator(one_of(FORMS)),
-        Field(description=f"Form of the performance model: {', '.join(FORMS)}."),
-    ] = "default"
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
-
-
-class FittedCell(AnswerPart):
-    """What was fitted for a device and precision, by phase."""
-
-    device: str
-    precision: str
-    fitted: dict[str, Fitted]
 
 
 class ConvMeterFitAnswer(Answer):
@@ -48,7 +31,7 @@ class ConvMeterFitAnswer(Answer):
     gpus: list[str]
     seconds: float
     networks: int
-    cells: list[FittedCell]
+    cells: list[Cell]
     unfitted: Annotated[list[str], Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
 
@@ -56,7 +39,8 @@ class ConvMeterFitAnswer(Answer):
     def text(self) -> str:
         """Where the model is, and what each device and precision rests on."""
         head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks in {self.seconds} s"
-        return "\n".join([head, *(f"\n{cell.device}, {cell.precision}\n{rests_on(cell.fitted)}" for cell in self.cells)])
+        cells = (f"\n{cell.device}, {cell.precision}, recipe {cell.recipe}\n{rests_on(cell.fits)}" for cell in self.cells)
+        return "\n".join([head, *cells])
 
     @property
     def remarks(self) -> list[str]:
@@ -69,7 +53,7 @@ class ConvMeterFit(Plugin):
 
     name = "convmeter"
     summary = "Fit ConvMeter's performance model to measured networks."
-    manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
+    manual = """Fit both recipes, default and the paper's, to measured networks, each device and precision separately.
 
     \b
     Example: epochcast fit convmeter --data points.csv --out my-gpu
@@ -83,14 +67,14 @@ class ConvMeterFit(Plugin):
         self._settings.report("reading")
         points = pd.concat(map(read_points, question.data), ignore_index=True)
         self._settings.report(f"fitting {len(points)} points")
-        predictor = ConvNetPredictor.fit(points, question.form)
+        predictor = ConvNetPredictor.fit(points)
         predictor.save(question.out)
         return ConvMeterFitAnswer(
             rows=len(points),
             gpus=sorted(points["device"].unique()),
             seconds=round(time.monotonic() - began, 1),
             networks=points["network"].nunique(),
-            cells=[FittedCell(device=cell.device, precision=cell.precision, fitted=fitted(cell)) for cell in predictor.cells],
+            cells=predictor.cells,
             unfitted=predictor.unfitted,
             out=question.out,
         )

@@ -13,9 +13,6 @@ from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
 from epochcast.extras import how_to_install
 
-_SEED = 0
-"""Of the random order, which is the same each time, so that a run goes on where another ended."""
-
 
 class ConvMeterMeasurementQuestion(Question):
     """What to measure, where, and for how long."""
@@ -105,8 +102,7 @@ class ConvMeterMeasurement:
     Time inference and the phases of training of networks and blocks, at several image sizes and batches.
 
     The order is random, so a run that stops early has still measured a fair sample; the same command continues it. On the
-    CPU it uses torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains with
-    DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
+    CPU it uses torch's number of threads (OMP_NUM_THREADS). Exits 1 if nothing could be measured.
 
     \b
     Example: epochcast measure convmeter --device cuda --precision fp32 \\
@@ -119,11 +115,10 @@ class ConvMeterMeasurement:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def answer(self, question: ConvMeterMeasurementQuestion) -> ConvMeterMeasurementAnswer | None:
-        """Measure until the time is over; None in all processes but the first. Raises InputError."""
+    def answer(self, question: ConvMeterMeasurementQuestion) -> ConvMeterMeasurementAnswer:
+        """Measure until the time is over; raises InputError."""
         try:
-            from epochcast.analyzer.backends.convmeter.measurement import collection, plan
-            from epochcast.analyzer.backends.convmeter.measurement.workers import workers
+            from epochcast.analyzer.backends.convmeter.measurement import collection
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('convnets')}") from error
         from epochcast.analyzer.backends.convmeter.measurement.device import check_device
@@ -132,37 +127,25 @@ class ConvMeterMeasurement:
         check_device(question.device)
         networks, blocks = question.networks, [_network_and_block(text) for text in question.blocks]
         if not networks and not blocks:
-            networks, blocks = list(plan.NETWORKS), list(plan.BLOCKS)
-        with workers(question.device) as group:
-            self._settings.report("epochcast: counting networks")
-            planned = plan.plan(
-                networks,
-                blocks if group.devices == 1 else (),
-                question.image_sizes or plan.IMAGE_SIZES,
-                question.batches or plan.BATCHES[question.device],
-                [precision_named(name) for name in question.precisions or ("fp32",)],
-                question.device,
-                _SEED,
-            )
-            collected = collection.collect(
-                planned,
-                question.out,
-                question.device,
-                question.budget,
-                group,
-                lambda done, total: self._settings.report(f"epochcast: {done}/{total} points"),
-            )
-        if group.rank:
-            return None
+            networks, blocks = list(collection.NETWORKS), list(collection.BLOCKS)
+        self._settings.report("epochcast: counting networks")
+        planned = collection.plan(
+            networks,
+            blocks,
+            question.image_sizes or collection.IMAGE_SIZES,
+            question.batches or collection.BATCHES[question.device],
+            [precision_named(name) for name in question.precisions or ("fp32",)],
+            question.device,
+        )
+        collected = collection.collect(
+            planned,
+            question.out,
+            question.device,
+            question.budget,
+            lambda done, total: self._settings.report(f"epochcast: {done}/{total} points"),
+        )
         return ConvMeterMeasurementAnswer(
-            rows=collected.rows,
-            new=collected.new,
-            left=collected.left,
-            failed=collected.failed,
-            reasons=dict(collected.reasons),
-            too_long=planned.too_long,
-            unsupported=dict(planned.unsupported),
-            out=question.out,
+            **vars(collected), too_long=planned.too_long, unsupported=dict(planned.unsupported), out=question.out
         )
 
 

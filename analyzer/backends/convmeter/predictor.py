@@ -1,86 +1,92 @@
-"""A performance model fitted on measured points: a form for each phase, device and precision."""
+"""A performance model fitted on measured points: two recipes for each phase, device and precision."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
-from epochcast.analyzer.backends.convmeter.forms import FORMS, KeptForm
-from epochcast.analyzer.backends.convmeter.forms.default import Default
-from epochcast.analyzer.backends.convmeter.forms.out_of_fold import out_of_fold
-from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
+from epochcast.analyzer.backends.convmeter.forms import Default, Form, Paper
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.regressor.arrays import part, under
 from epochcast.regressor.model_folder import Manifest, load, save
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
 Array = NDArray[np.float64]
-Key = tuple[str, str, str]
-"""Device, precision and phase."""
+
+Recipe = Literal["default", "paper"]
+RECIPES: Mapping[Recipe, Callable[[str], Form]] = {"default": Default, "paper": Paper}
+"""How to predict; forms are called with a phase."""
 
 NO_BLOCK = (
     "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
     "blocks as well"
 )
 
-_SIZES = ("image_size", "batch", "devices", "nodes", "flops", "weights")
+_PARTS = ("forward", "backward", "update")
+_SIZES = ("image_size", "batch", "flops", "weights")
 _DENSE = "dense_share"
 _BEYOND = 1.05  # a range ends where rounding does not matter
 _MORE_DENSE = 0.2
 
-Ranges = Mapping[str, tuple[float, float]]
-"""Least and largest of each size, and of the share of FLOPs in dense layers and attention."""
+# Folds of the errors: whole families leave together, or networks, or points where there are fewer than three of the others.
+_FEWEST_GROUPS, _MOST_FOLDS, _MANY_POINTS, _FOLDS_OF_MANY = 3, 8, 300, 5
 
-_OrNan = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
-"""NaN is null in JSON."""
+Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]
+"""Null if too few networks were measured."""
 
 
-@dataclass(frozen=True)
-class PhaseFit:
-    """Facts on the fit of a phase, as :class:`.answer.Fitted` has them; points of blocks are points too.
+class Fitted(AnswerPart):
+    """What a phase rests on; points of blocks are points too."""
 
-    Errors are of points by fits on other families (networks, points where there are too few); NaN where there are none.
-    """
-
-    form: str
     points: int
     networks: int
     blocks: int
-    mape: _OrNan
-    factor: _OrNan
-    ranges: Ranges
-    source: str = ""
+    mape: Annotated[Known, Field(description="Per cent, on left-out families; null if too few were measured.")]
+    factor: Annotated[Known, Field(description="Factor around the seconds that holds nine of ten measurements.")]
+    attention_mape: Annotated[Known, Field(description="The same of networks with attention, where there are enough.")] = None
+    attention_factor: Known = None
+    ranges: Annotated[dict[str, tuple[float, float]], Field(description="Least and largest that were measured.")]
+    source: Annotated[str, Field(description="The table and what it was measured with; empty if unknown.")]
 
-    @property
-    def batches(self) -> list[float]:
-        """Least and largest that were measured, images per device."""
-        return list(self.ranges["batch"])
+    def by_kind(self, attention: bool) -> Fitted:
+        """With the errors of networks with or without attention alone."""
+        own = {"mape": self.attention_mape, "factor": self.attention_factor}
+        there = own if attention and self.attention_factor else {}
+        return self.model_copy(update={**there, "attention_mape": None, "attention_factor": None})
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A device at a precision."""
+    """A device at a precision, by a recipe."""
 
+    recipe: Recipe
     device: str
     precision: str
-    fits: Mapping[str, PhaseFit]
+    fits: Mapping[str, Fitted]
+
+    @property
+    def largest_batch(self) -> int:
+        """That was measured in the phase that throughput is about, images per device."""
+        fit = self.fits.get("step") or next(iter(self.fits.values()))
+        return int(fit.ranges["batch"][1])
 
 
 class ConvmeterManifest(Manifest):
     """The content of ``model.json``."""
 
-    SCHEMA = "epochcast.convmeter/v3"
+    SCHEMA = "epochcast.convmeter/v4"
     COMMAND = "epochcast fit convmeter"
 
     cells: list[Cell]
@@ -91,111 +97,90 @@ class ConvNetPredictor:
     """Seconds of the phases of networks that were not measured.
 
     Attributes:
-        cells: devices and precisions that it was fitted for.
-        forms: that were fitted.
+        cells: what it was fitted for.
+        forms: that were fitted, of each cell by phase.
         unfitted: why measured phases could not be fitted, a sentence each; not kept on disk.
     """
 
     cells: list[Cell]
-    forms: Mapping[Key, KeptForm]
+    forms: list[dict[str, Form]]
     unfitted: list[str] = field(default_factory=list)
 
     @classmethod
-    def fit(cls, points: pd.DataFrame, form: str = "default", sources: Mapping[Key, str] | None = None) -> ConvNetPredictor:
-        """Fit every phase that was measured, each device and precision apart.
+    def fit(
+        cls,
+        points: pd.DataFrame,
+        sources: Mapping[tuple[str, str, str], str] | None = None,
+        recipes: Collection[Recipe] = tuple(RECIPES),
+    ) -> ConvNetPredictor:
+        """Fit every phase that was measured by both recipes, each device and precision apart.
+
+        Where all its phases were measured a step is their sum (Eq. 1): apart they are predicted better.
 
         Args:
             points: as of ``points.py``.
-            form: name in ``FORMS``.
             sources: where points come from, by device, precision and phase.
+            recipes: to fit.
 
         Raises:
             InputError: no phase has enough points.
         """
-        cells, forms, reasons = [], {}, []
+        fitted, reasons = cls([], []), dict[str, None]()
         for (device, precision), own in points.groupby(["device", "precision"], sort=True):
-            fits = {}
-            for phase in PHASES:
-                measured = _measured(own, phase)
-                if measured.empty:
-                    continue
-                try:
-                    made = FORMS[form](phase).fit(measured, _seconds(measured, phase))
-                except InputError as error:
-                    reasons.append(f"{device} at {precision}: {error}")
-                    continue
-                forms[str(device), str(precision), phase] = made
-                source = (sources or {}).get((str(device), str(precision), phase), "")
-                fits[phase] = replace(_fit_of(form, made, measured, phase), source=source)
-            if fits:
-                cells.append(Cell(str(device), str(precision), fits))
-        if not cells:
-            raise InputError(reasons[0] if reasons else "no point has a measured phase; give a table with seconds")
-        return cls(cells, forms, reasons)
+            for recipe in recipes:
+                fits, forms = dict[str, Fitted](), dict[str, Form]()
+                for phase in PHASES:
+                    measured = own[own[f"{phase}_seconds"] > 0].reset_index(drop=True)
+                    if measured.empty or (phase == "step" and recipe == "default" and {*_PARTS} <= {*fits}):
+                        continue
+                    try:
+                        forms[phase] = fit_form(recipe, phase, measured)
+                    except InputError as error:
+                        reasons[f"{device} at {precision}: {error}"] = None
+                        continue
+                    source = (sources or {}).get((str(device), str(precision), phase), "")
+                    fits[phase] = _judged(recipe, phase, measured, source)
+                if fits:
+                    fitted.cells.append(Cell(recipe, str(device), str(precision), fits))
+                    fitted.forms.append(forms)
+        fitted.unfitted = list(reasons)
+        if not fitted.cells:
+            raise InputError(next(iter(reasons), "no point has a measured phase; give a table with seconds"))
+        return fitted
 
-    def cell(self, device: str, precision: str) -> Cell:
-        """The fits of a device and precision.
-
-        Raises:
-            InputError: it was not fitted for them.
-        """
-        for cell in self.cells:
-            if (cell.device, cell.precision) == (device, precision):
-                return cell
-        there = "; ".join(f"{cell.device} at {cell.precision}" for cell in self.cells)
-        raise InputError(f"the model was not fitted for {device} at {precision}; it has {there}")
-
-    def predict(self, points: pd.DataFrame, device: str, precision: str) -> pd.DataFrame:
-        """Predict each point in every phase that was fitted.
+    def predict(self, cell: Cell, points: pd.DataFrame) -> dict[str, Array]:
+        """Predict each point in every phase that was fitted, and in a step that is their sum.
 
         Args:
-            points: metrics as of :func:`.metrics.table_of`, with ``batch``, ``devices`` and ``nodes``; shape (n, …).
-            device, precision: of the answer.
+            cell: one of :attr:`cells`.
+            points: metrics as of :func:`.metrics.table_of`, with ``batch`` and ``devices``; shape (n, …).
 
         Returns:
-            Index of ``points``; ``PHASE_seconds``, and the 90 % interval ``PHASE_low`` and ``PHASE_high``. A step is the sum of
-            its phases where it was not measured itself.
+            By phase: seconds and the ends of their 90 % interval (NaN where there is none), shape (3, n).
 
         Raises:
-            InputError: it was not fitted for the device and precision, or not on such numbers of devices or nodes.
+            InputError: it was not fitted on such numbers of devices.
         """
-        cell = self.cell(device, precision)
-        columns = {name: points[name].to_numpy(dtype=np.float64) for name in (*COLUMNS, "batch", "devices", "nodes")}
-        alone = columns | dict.fromkeys(("devices", "nodes"), np.ones(len(points)))
+        columns = {name: points[name].to_numpy(dtype=np.float64) for name in (*COLUMNS, "batch", "devices")}
+        attention = columns["attention_flops"] > 0
+        alone = columns | {"devices": np.ones(len(points))}
         answer: dict[str, Array] = {}
-        for phase, fit in cell.fits.items():
-            for what in ("devices", "nodes"):
-                if columns[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
-                    raise InputError(
-                        f"the {phase} on several {what} cannot be predicted: all points of {device} at {precision} have one; "
-                        f"measure some on several ({what} of 2 or more) and fit on both"
-                    )
-            # A phase measured on single devices alone, such as inference, takes as long next to others.
-            seconds = self.forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
-            if (unknown := np.isnan(seconds)).any():
+        for phase, form in self.forms[self.cells.index(cell)].items():
+            # Inference and passes take as long next to other devices.
+            several = cell.fits[phase].ranges["devices"][1] > 1
+            seconds = form.predict(columns if several or phase in ("update", "step") else alone)
+            if np.isnan(seconds).any():
+                devices = columns["devices"][np.isnan(seconds)][0]
                 raise InputError(
-                    f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be predicted by "
-                    f"{fit.form}, which had too few points of one or several devices; measure more, or use the default"
+                    f"the {phase} on {devices:.0f} x {cell.device} at {cell.precision} cannot be predicted by the recipe "
+                    f"{cell.recipe}, which had too few points of one or several devices; leave the recipe out, or measure more"
                 )
-            answer[f"{phase}_seconds"] = seconds
-            answer[f"{phase}_low"], answer[f"{phase}_high"] = seconds / fit.factor, seconds * fit.factor
-        parts = [phase for phase in ("forward", "backward", "update") if phase in cell.fits]
-        if "step" not in cell.fits and len(parts) == 3:
-            for what in ("seconds", "low", "high"):
-                answer[f"step_{what}"] = np.sum([answer[f"{phase}_{what}"] for phase in parts], axis=0)
-        return pd.DataFrame(answer, index=points.index)
-
-    def notes(self, points: pd.DataFrame, device: str, precision: str) -> list[str]:
-        """Why the prediction of these points is less certain, a sentence each."""
-        fits = self.cell(device, precision).fits
-        phases: dict[str, list[str]] = {}  # by note
-        for phase, fit in fits.items():
-            for note in notes_on(points, fit.ranges):
-                phases.setdefault(note, []).append(phase)
-        notes = [note if len(own) == len(fits) else f"{', '.join(own)}: {note}" for note, own in phases.items()]
-        if (points["block"] != "").any() and not any(fit.blocks for fit in fits.values()):
-            notes.append(NO_BLOCK)
-        return notes
+            usual = cell.fits[phase].factor or math.nan
+            factor = np.where(attention, cell.fits[phase].attention_factor or usual, usual)
+            answer[phase] = np.stack([seconds, seconds / factor, seconds * factor])
+        if "step" not in answer and {*_PARTS} <= {*answer}:
+            answer["step"] = np.sum([answer[phase] for phase in _PARTS], axis=0)
+        return answer
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder, completely or not at all.
@@ -204,9 +189,9 @@ class ConvNetPredictor:
             InputError: the folder holds something else or cannot be written.
         """
         arrays: dict[str, Array] = {}
-        for number, cell in enumerate(self.cells):
-            for phase in cell.fits:
-                arrays |= under(f"{number}.{phase}", self.forms[cell.device, cell.precision, phase].arrays())
+        for number, forms in enumerate(self.forms):
+            for phase, form in forms.items():
+                arrays |= under(f"{number}.{phase}", form.arrays())
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
@@ -217,70 +202,104 @@ class ConvNetPredictor:
             InputError: a file is missing, damaged, or of another kind.
         """
         manifest, arrays = load(folder, ConvmeterManifest)
-        forms = {
-            (cell.device, cell.precision, phase): FORMS[fit.form](phase).restore(part(arrays, f"{number}.{phase}"))
+        forms = [
+            {phase: RECIPES[cell.recipe](phase).restore(part(arrays, f"{number}.{phase}")) for phase in cell.fits}
             for number, cell in enumerate(manifest.cells)
-            for phase, fit in cell.fits.items()
-        }
+        ]
         return cls(manifest.cells, forms)
 
 
-def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
-    return points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
+def fit_form(recipe: Recipe, phase: str, points: pd.DataFrame) -> Form:
+    """Fit the form of a phase on points that have it; raises InputError for too few."""
+    return RECIPES[recipe](phase).fit(points, points[f"{phase}_seconds"].to_numpy(dtype=np.float64))
 
 
-def _seconds(points: pd.DataFrame, phase: str) -> Array:
-    return points[f"{phase}_seconds"].to_numpy(dtype=np.float64)
+def left_out(recipe: Recipe, phase: str, points: pd.DataFrame) -> Array:
+    """Seconds of each point by a fit that its fold was left out of, shape (n,); NaN where too few were left to fit."""
+    groups = np.arange(len(points))
+    for name in ("family", "network"):
+        if points[name].nunique() >= _FEWEST_GROUPS:
+            groups = pd.factorize(points[name])[0]
+            break
+    sizes = np.bincount(groups)
+    folds = min(_FOLDS_OF_MANY if len(points) > _MANY_POINTS else _MOST_FOLDS, len(sizes))
+    home, load_of = np.zeros(len(sizes), dtype=int), np.zeros(folds)
+    for group in np.argsort(-sizes, kind="stable"):  # folds of about as many points
+        home[group] = load_of.argmin()
+        load_of[home[group]] += sizes[group]
+    answer = np.full(len(points), np.nan)
+    for fold in range(folds):
+        out = home[groups] == fold
+        try:
+            answer[out] = fit_form(recipe, phase, points[~out].reset_index(drop=True)).predict(points[out])
+        except InputError:
+            continue
+    return answer
 
 
-def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> PhaseFit:
-    """How well a form does within its points."""
-    seconds = _seconds(points, phase)
-    errors = made.errors if isinstance(made, Default | SumOfPhases) else None
-    if errors is None:
-        errors = np.log(seconds / out_of_fold(points, seconds, lambda *split: _or_nan(form, phase, *split)))
-    known = errors[np.isfinite(errors)]
-    return PhaseFit(
-        form=form,
+def _judged(recipe: Recipe, phase: str, points: pd.DataFrame, source: str) -> Fitted:
+    """How well a form does within the points that it was fitted on."""
+    if recipe == "default":
+        points = points[points["devices"] == 1]
+    seconds = points[f"{phase}_seconds"].to_numpy(dtype=np.float64)
+    predicted = left_out(recipe, phase, points)
+    errors = np.log(seconds / predicted)
+    attention = (points["attention_flops"] > 0).to_numpy() & np.isfinite(errors)
+    others = ~attention & np.isfinite(errors)
+    if min(attention.sum(), others.sum()) < FEWEST_ERRORS:  # together where one kind has too few
+        others, attention = others | attention, np.zeros(len(points), dtype=bool)
+
+    def mape_and_factor(rows: NDArray[np.bool_]) -> tuple[float | None, float | None]:
+        mape = float(absolute_percentage_errors(seconds[rows], predicted[rows]).mean()) if rows.any() else None
+        enough = rows.sum() >= FEWEST_ERRORS
+        return mape, float(np.exp(conformal_quantile(errors[rows]))) if enough else None
+
+    (mape, factor), (attention_mape, attention_factor) = mape_and_factor(others), mape_and_factor(attention)
+    sizes = _sizes(points).assign(devices=points["devices"])
+    return Fitted(
         points=len(points),
         networks=int(points["network"].nunique()),
         blocks=int((points["block"] != "").sum()),
-        mape=float(absolute_percentage_errors(seconds, seconds * np.exp(-errors)).mean()) if len(known) else float("nan"),
-        factor=float(np.exp(conformal_quantile(known))) if len(known) >= FEWEST_ERRORS else float("nan"),
-        ranges=ranges_of(points),
+        mape=mape,
+        factor=factor,
+        attention_mape=attention_mape,
+        attention_factor=attention_factor,
+        ranges={str(name): (float(own.min()), float(own.max())) for name, own in sizes.items()},
+        source=source,
     )
 
 
-def _or_nan(form: str, phase: str, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:
-    try:
-        return FORMS[form](phase).fit(points, seconds).predict(others)
-    except InputError:
-        return np.full(len(others), np.nan)
-
-
-def ranges_of(points: pd.DataFrame) -> Ranges:
-    """The ranges of measured points."""
-    sizes = _sizes(points)
-    return {name: (float(sizes[name].min()), float(sizes[name].max())) for name in (*_SIZES, _DENSE)}
-
-
-def notes_on(points: pd.DataFrame, ranges: Ranges) -> list[str]:
+def notes_on(cell: Cell, points: pd.DataFrame) -> list[str]:
     """Where points lie outside of all measured ones, a sentence each."""
-    sizes, notes = _sizes(points), []
+    phases: dict[str, list[str]] = {}  # by note
+    for phase, fit in cell.fits.items():
+        for note in _outside(points, fit.ranges):
+            phases.setdefault(note, []).append(phase)
+    notes = [note if len(own) == len(cell.fits) else f"{', '.join(own)}: {note}" for note, own in phases.items()]
+    blocks = points[points["block"] != ""]
+    if blocks.empty:
+        return notes
+    if not any(fit.blocks for fit in cell.fits.values()):
+        return [*notes, NO_BLOCK]
+    least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
+    small = int((blocks["flops"] < least).sum())
+    return notes + [
+        f"{small} of {len(blocks)} blocks {'has' if small == 1 else 'have'} fewer FLOPs than anything measured "
+        f"({least / 1e6:.3g} MFLOPs per image): their intervals are too narrow"
+    ] * bool(small)
+
+
+def _outside(points: pd.DataFrame, ranges: Mapping[str, tuple[float, float]]) -> list[str]:
+    whole = points[points["block"] == ""]
+    sizes, notes = _sizes(whole), []
     for name in _SIZES:
         low, high = ranges[name]
-        if name in ("devices", "nodes") and high == 1:
-            continue  # inference takes as long next to other devices; all else is refused
         out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]
         if len(out):
             span = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))
-            notes.append(f"{name.replace('_', ' ')} {span} is outside the measured range of {low:.4g} to {high:.4g}")
-    if (points["conv_outputs"] == 0).any():
-        notes.append(
-            "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "
-            "measured networks have few"
-        )
-    elif (dense := float(sizes[_DENSE].max())) > ranges[_DENSE][1] + _MORE_DENSE:
+            measured = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (low, high)))
+            notes.append(f"{name.replace('_', ' ')} {span} is outside the measured range of {measured}")
+    if (dense := float(sizes[_DENSE].max())) > ranges[_DENSE][1] + _MORE_DENSE:
         notes.append(
             f"{100 * dense:.0f} % of the FLOPs are in dense layers and attention, in measured networks at most "
             f"{100 * ranges[_DENSE][1]:.0f} %: the answer rests on how these few did"

@@ -81,11 +81,5 @@ def training_memory(
     moved = batch * sum(values[f"{kind}_traffic"] for kind in KINDS)
     low, high = states + KEPT[0] * least * moved, states + KEPT[1] * most * moved
     capacity = None if device_bytes is None else device_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES
-    return TrainingMemory(low=low, high=high, capacity=capacity, fits=certainly_fits(low, high, capacity))
-
-
-def certainly_fits(low: float, high: float, capacity: float | None) -> bool | None:
-    """Whether a range fits; None where that is uncertain, or the capacity unknown."""
-    if capacity is None or low <= capacity < high:
-        return None
-    return high <= capacity
+    fits = None if capacity is None or low <= capacity < high else high <= capacity
+    return TrainingMemory(low=low, high=high, capacity=capacity, fits=fits)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.forms.least_squares import SHORTEST, ordinary
+from epochcast.analyzer.backends.convmeter.forms import SHORTEST, ordinary
 from epochcast.analyzer.errors import InputError
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.charts import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line
 from lab.evaluate.convmeter_protocols import Answers
-from lab.speed.convmeter.public_tables import FEW, left_out, whole_networks
+from lab.speed.convmeter.public_tables import BOTH, left_out, whole_networks
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 
 IMAGE_SIZE = 128
@@ -27,7 +27,7 @@ def lines(draw: bool) -> Iterator[str]:
     )
     yield ""
     rows = []
-    for form in FEW:
+    for form in BOTH:
         answer = left_out(points, "step", form)
         beyond = left_out(points, "step", form, seen=lambda train: (train["batch"] < largest).to_numpy())
         asked = (answer.points["batch"] == largest).to_numpy()

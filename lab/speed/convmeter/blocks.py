@@ -11,8 +11,7 @@ from functools import partial
 
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
-from lab.rivals.convmeter import FORMS
-from lab.speed.convmeter.public_tables import OWN, errors_by, left_out
+from lab.speed.convmeter.public_tables import BOTH, OWN, errors_by, left_out
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 
 SEEN = {"networks": ("",), "blocks": ("block",), "networks and blocks": ("", "block")}
@@ -27,7 +26,7 @@ def lines() -> Iterator[str]:
     answers = {}
     for phase in ("inference", "step"):
         for what, kinds in SEEN.items():
-            for form in FORMS:
+            for form in BOTH:
                 answer = left_out(
                     points, phase, form, seen=partial(lambda kinds, train: train["kind"].isin(kinds).to_numpy(), kinds)
                 )
@@ -35,11 +34,11 @@ def lines() -> Iterator[str]:
     rows = []
     for phase in ("inference", "step"):
         for what in SEEN:
-            figures = [answers[phase, what, form].figures for form in FORMS]
+            figures = [answers[phase, what, form].figures for form in BOTH]
             rows.append((phase, what, str(figures[0].n), *(f"{one.mape:.1f} ({one.r2:.2f})" for one in figures)))
-    yield from markdown_table(("blocks: MAPE % (R2)", "fitted on", "n", *FORMS), rows)
+    yield from markdown_table(("blocks: MAPE % (R2)", "fitted on", "n", *BOTH), rows)
     yield ""
-    chosen = {form: answers["inference", "networks and blocks", form] for form in ("paper", "default")}
+    chosen = {form: answers["inference", "networks and blocks", form] for form in BOTH}
     yield from errors_by(chosen, "called", "inference of a block", "ms")
 
 

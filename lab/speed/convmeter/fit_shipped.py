@@ -9,7 +9,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
 from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES, read_points
-from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor, Key
+from epochcast.analyzer.backends.convmeter.predictor import RECIPES, ConvNetPredictor
 from epochcast.regressor import load_catalog
 from lab.speed.convmeter.public_tables import OWN, points_of
 from lab.speed.page import options
@@ -39,17 +39,17 @@ TIMM = {
 }
 """Device, precision, phase and what it was measured with; the newest PyTorch of each."""
 
-TORCHVISION = "pytorch-gpu-benchmark's table, one GPU, channels first, batch 12; its step has no update"
+TORCHVISION = "pytorch-gpu-benchmark's table, channels first, batch 12; its step has no update; several GPUs by DataParallel"
 OWN_SOURCE = "Epochcast's own table (data/convmeter_cpu), one thread, channels first"
 
 
-def tables() -> Iterator[tuple[pd.DataFrame, dict[Key, str]]]:
+def tables(*, convnets_only: bool) -> Iterator[tuple[pd.DataFrame, dict[tuple[str, str, str], str]]]:
     """Points, and their sources."""
     for table, (device, precision, phase, source) in TIMM.items():
-        points = points_of(f"benchmark-{table}.csv").assign(device=device, precision=precision)
+        points = points_of(f"benchmark-{table}.csv", convnets_only=convnets_only).assign(device=device, precision=precision)
         yield points, {(device, precision, phase): f"timm's table, {source}"}
     points = points_of("torchvision_step_times.csv.gz")
-    points = points[(points["devices"] == 1) & (points["precision"] != "fp64")]
+    points = points[points["precision"] != "fp64"]
     resolve = load_catalog().resolve
     points = points.assign(device=[resolve(name).name for name in points["device"]])
     yield points, _everywhere(points, TORCHVISION)
@@ -57,7 +57,7 @@ def tables() -> Iterator[tuple[pd.DataFrame, dict[Key, str]]]:
     yield points, _everywhere(points, OWN_SOURCE)
 
 
-def _everywhere(points: pd.DataFrame, source: str) -> dict[Key, str]:
+def _everywhere(points: pd.DataFrame, source: str) -> dict[tuple[str, str, str], str]:
     cells = set(zip(points["device"], points["precision"], strict=True))
     return {(device, precision, phase): source for device, precision in cells for phase in PHASES}
 
@@ -67,12 +67,18 @@ def main() -> None:
     parser = options(__doc__, page=False)
     parser.add_argument("--write", action="store_true", help="put it into the package")
     write = parser.parse_args().write
-    read = list(tables())
-    sources = {key: source for _, own in read for key, source in own.items()}
-    predictor = ConvNetPredictor.fit(pd.concat([points for points, _ in read], ignore_index=True), sources=sources)
+    predictor = ConvNetPredictor([], [])
+    for recipe in RECIPES:  # the paper's is for ConvNets; transformers help the other with networks between the two
+        read = list(tables(convnets_only=recipe == "paper"))
+        sources = {key: source for _, own in read for key, source in own.items()}
+        own = ConvNetPredictor.fit(pd.concat([points for points, _ in read], ignore_index=True), sources, [recipe])
+        predictor.cells += own.cells
+        predictor.forms += own.forms
     for cell in predictor.cells:
         for phase, fit in cell.fits.items():
-            print(f"{cell.device:15} {cell.precision:9} {phase:9} {fit.points:4} points, {fit.mape:.1f} %, x {fit.factor:.2f}")
+            where = f"{cell.recipe:7} {cell.device:19} {cell.precision:13} {phase:9}"
+            print(f"{where} {fit.points:4} points, {fit.mape:.1f} %, x {fit.factor:.2f}", end="")
+            print("" if fit.attention_factor is None else f"; {fit.attention_mape:.1f} %, x {fit.attention_factor:.2f}")
     if write:
         predictor.save(SHIPPED)
         print(f"{sum(file.stat().st_size for file in SHIPPED.iterdir()) / 1e6:.2f} MB")

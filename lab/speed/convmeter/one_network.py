@@ -15,7 +15,7 @@ from lab.speed.page import CONVMETER, markdown_table, options, publish
 ROWS = {
     "the others alone": ("paper", "default"),
     "the others and its own": ("paper", "default"),
-    "its own alone": ("paper", "relative", "default"),
+    "its own alone": ("paper", "default"),
 }
 PHASES = ("inference", "step")
 FEWEST_POINTS_OF_NETWORK = 6

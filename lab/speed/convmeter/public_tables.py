@@ -8,22 +8,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.points import read_points
-from lab.convmeter_tables import read_any
+from lab.convmeter_tables import read_all
 from lab.evaluate.convmeter_protocols import Answers, cross_validate
-from lab.rivals.convmeter import BASELINES, FORMS, fit_predict
+from lab.rivals.convmeter import FORMS, fit_predict
 from lab.speed.page import ROOT, markdown_table, public
 
 OWN = ROOT / "data" / "convmeter_cpu"
-RECIPES = (*FORMS, *BASELINES)
-ON_A_CPU = tuple(form for form in RECIPES if form != "paleo")  # which needs a GPU's data sheet
-FEW = ("paper", "relative", "layers", "default")
+ON_A_CPU = tuple(form for form in FORMS if form != "paleo")  # which needs a GPU's data sheet
+BOTH = ("paper", "default")
 
 
 @cache
-def points_of(name: str) -> pd.DataFrame:
+def points_of(name: str, *, convnets_only: bool = True) -> pd.DataFrame:
     """Points of a public table."""
     table = public(f"convnets/{name}")
-    return read_any(table, table.with_name("timm_layer_features.csv.gz"), table.with_name("timm_families.csv"))
+    counted, families = table.with_name("timm_layer_features.csv.gz"), table.with_name("timm_families.csv")
+    return read_all([table], counted, families, convnets_only=convnets_only).points
 
 
 def whole_networks(name: str = "points.csv.gz") -> pd.DataFrame:

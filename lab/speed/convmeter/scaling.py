@@ -1,173 +1,101 @@
-"""Steps on several devices of networks that were never fitted on, and whether the turning points are right; part `scaling`.
+"""Speed-ups from one GPU to 2, 4 and 8 of a machine, by public rates of ConvNets; fits `scaling.HOST_SHARE`; part `scaling`.
 
 Run: python -m lab.speed.convmeter.scaling [--write]
 
-No public table of ConvNets on several nodes is at hand. What there is: torchvision's networks on 1 to 4 GPUs of one machine
-under torch's DataParallel (one process that copies weights, images and gradients), and DistributedDataParallel with gloo
-between two processes of one CPU (`data/convmeter_cpu/`).
+Each training job leaves in turn: its speed-ups are predicted with the share that the others have.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from scipy.optimize import minimize_scalar
 
-from epochcast.analyzer.backends.convmeter.scalability import ScalingCurve
-from epochcast.analyzer.charts import chart_figure
-from epochcast.analyzer.plugins.chart import Chart, Line
-from lab.convmeter_tables import read_any
-from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names
-from lab.speed.convmeter.public_tables import FEW, OWN, left_out, points_of
-from lab.speed.page import CONVMETER, markdown_table, options, publish
+from epochcast.analyzer.backends.convmeter import scaling
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.regressor import load_catalog
+from epochcast.regressor.scoring import conformal_quantile
+from lab.speed.page import CONVMETER, markdown_table, options, public, publish
 
-PICTURE = ("A100-SXM4-40GB", "fp32")
-NETWORKS = (
-    "vgg16",
-    "resnet18",
-    "resnet50",
-    "resnext50_32x4d",
-    "densenet121",
-    "mobilenet_v2",
-    "shufflenet_v2_x1_0",
-    "squeezenet1_0",
-)
+JOBS = {
+    "RN50v1.5": (25.6e6, 256),
+    "resnet50": (25.6e6, 256),
+    "efficientnet-b0": (5.3e6, 256),
+    "efficientnet-b4": (19.3e6, 64),
+    "efficientnet-widese-b0": (5.3e6, 256),
+    "efficientnet-widese-b4": (19.3e6, 64),
+    "se-resnext101": (49.0e6, 128),
+    "resnext101": (44.2e6, 128),
+    "nnUNet": (31e6, 64),
+    "UNet_3D": (19e6, 4),
+    "MaskRCNN": (44.4e6, 3),
+    "UNet_Medical": (31e6, 4),
+}
+"""Weights, and images per GPU and step where the table does not say (halved in FP32), by a part of the job's name."""
 
-
-def lines(draw: bool) -> Iterator[str]:
-    """The tables; ``draw`` also writes the picture."""
-    points = points_of("torchvision_step_times.csv.gz")
-    points = points[points["precision"] != "fp64"]
-    answers = {form: left_out(points, "step", form) for form in FEW}
-    yield from data_parallel(answers)
-    yield ""
-    yield from further(points)
-    yield ""
-    yield from turning(answers)
-    if draw:
-        yield ""
-        yield (
-            f"Eight of them on the {' at '.join(PICTURE)}, each predicted by `default` without its own points (Fig. 8 of the "
-            "paper):"
-        )
-        yield ""
-        link = CONVMETER.save_picture(picture(answers["default"]), "scaling")
-        yield f"![Throughput of eight networks on one to four GPUs, measured and predicted]({link})"
-    yield ""
-    yield from processes(read_any(OWN / "data_parallel.csv.gz"))
+_OUTLIER = 0.05  # errors beyond count linearly, by choice
 
 
-def data_parallel(answers: Mapping[str, Answers]) -> Iterator[str]:
-    """Errors on one device and on several, by form, device and precision."""
-    cells, networks = list(by_cell(answers["default"])), answers["default"].points["network"].nunique()
+def speed_ups() -> pd.DataFrame:
+    """A row per job, GPU, precision and number of GPUs: measured speed-up, seconds of a step on one, weights."""
+    tables = pd.concat([pd.read_csv(public(f"cross_gpu/{name}.csv.gz")) for name in ("rates", "rates_2")])
+    tables, rows = tables[tables["source"].isin(["lambda", "nvidia_examples"])].fillna({"release": ""}), []
+    for (source, _, job, precision, gpu), own in tables.groupby(["source", "release", "workload", "precision", "gpu"]):
+        name = next((name for name in JOBS if name in str(job)), None)
+        by = own.groupby("gpus")[["rate", "batch"]].median()
+        if name is None or 1 not in by.index:
+            continue
+        weights, usual = JOBS[name]
+        batch = by["batch"][1] if np.isfinite(by["batch"][1]) else usual / (2 if precision == "single" else 1)
+        seconds, rates = batch / by["rate"][1], by["rate"].drop(1)
+        rows += [(source, job, gpu, precision, gpus, rate / by["rate"][1], seconds, weights) for gpus, rate in rates.items()]
+    return pd.DataFrame(rows, columns=["source", "job", "gpu", "precision", "gpus", "measured", "seconds", "weights"])
+
+
+def predicted(rows: pd.DataFrame, share: float) -> np.ndarray:
+    """Speed-ups with a share of the host, shape (n,)."""
+    catalog, answer = load_catalog(), []
+    scaling.HOST_SHARE = share
+    for gpu, gpus, seconds, weights in rows[["gpu", "gpus", "seconds", "weights"]].itertuples(index=False):
+        cluster = cluster_for(catalog.resolve(gpu), int(gpus))
+        step, _ = scaling.on_several(np.full(3, seconds), scaling.BACKWARD_SHARE * seconds, 4 * weights, cluster, int(gpus))
+        answer.append(gpus * seconds / step[0])
+    return np.array(answer)
+
+
+def fitted(rows: pd.DataFrame) -> float:
+    """The share with the least error, large ones counted linearly."""
+
+    def loss(share: float) -> float:
+        errors = np.log(predicted(rows, share) / rows["measured"].to_numpy()) / _OUTLIER
+        return float(np.sum(np.sqrt(1 + errors**2)))
+
+    return float(minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-4}).x)
+
+
+def lines() -> Iterator[str]:
+    """Errors by number of GPUs, next to no share of the host and to perfect scaling."""
+    rows = speed_ups()
+    own = np.zeros(len(rows))
+    for job in rows["job"].unique():
+        out = (rows["job"] == job).to_numpy()
+        own[out] = predicted(rows[out], fitted(rows[~out]))
+    ways = {"with the hosts' share": own, "exchange alone": predicted(rows, 0.0), "perfect scaling": rows["gpus"].to_numpy()}
     yield (
-        f"torch DataParallel on 1 to 4 GPUs, {networks} networks, 12 images of 224 pixels per "
-        "GPU: step of a network that was left out, MAPE in percent on 1 GPU / on 2, 3 and 4."
+        f"{len(rows)} speed-ups of {rows['job'].nunique()} jobs from one GPU to several of its machine, each job left out; "
+        f"MAPE in percent. The share fitted on all is {fitted(rows):.4f}; nine of ten are within x "
+        f"{np.exp(conformal_quantile(np.log(own / rows['measured'].to_numpy()))):.2f}, half within "
+        f"{np.median(np.abs(100 * (own / rows['measured'] - 1))):.1f} %."
     )
     yield ""
-    rows = []
-    for form, answer in answers.items():
-        one = (answer.points["devices"] == 1).to_numpy()
-        alone, several = ({"all": part.figures, **by_cell(part)} for part in (answer.only(one), answer.only(~one)))
-        rows.append((form, *(f"{alone[cell].mape:.1f} / {several[cell].mape:.1f}" for cell in ("all", *cells))))
-    yield from markdown_table(("form", "all", *cells), rows)
-
-
-def by_cell(answer: Answers) -> Mapping[str, Figures]:
-    """Errors on each device at each precision."""
-    return answer.by(cell_names(answer.points))
-
-
-def further(points: pd.DataFrame) -> Iterator[str]:
-    """Errors on more devices than any network was fitted on."""
-    yield (
-        "More GPUs than were measured, network left out as well, MAPE in percent (in brackets: median of predicted over "
-        "measured); all six cells:"
-    )
+    errors = pd.DataFrame({name: np.abs(100 * (way / rows["measured"] - 1)) for name, way in ways.items()})
+    by = errors.groupby(rows["gpus"]).mean()
+    table = [(f"{gpus}", str((rows["gpus"] == gpus).sum()), *(f"{one:.1f}" for one in by.loc[gpus])) for gpus in by.index]
+    yield from markdown_table(("GPUs", "n", *ways), [*table, ("all", str(len(rows)), *(f"{one:.1f}" for one in errors.mean()))])
+    worst = errors.iloc[:, 0].groupby(rows["job"]).mean().sort_values(ascending=False).head(3)
     yield ""
-    rows = []
-    for form in FEW:
-        row = [form]
-        for most in (2, 3):
-            answer = left_out(
-                points, "step", form, seen=partial(lambda most, train: (train["devices"] <= most).to_numpy(), most)
-            )
-            more = answer.only((answer.points["devices"] > most).to_numpy())
-            row.append(f"{more.figures.mape:.1f} ({np.nanmedian(more.predicted / more.measured):.2f})")
-        rows.append(row)
-    yield from markdown_table(("form", "fitted on 1 and 2, predicting 3 and 4", "fitted on 1, 2 and 3, predicting 4"), rows)
-
-
-def turning(answers: Mapping[str, Answers]) -> Iterator[str]:
-    """How often the turning point, and the number of GPUs with the highest throughput, is the measured one."""
-    rows = []
-    for form, answer in answers.items():
-        points = answer.points.assign(measured=answer.measured, predicted=answer.predicted).sort_values("devices")
-        figures = []
-        for _, own in points.groupby(["device", "precision", "network"]):
-            measured, predicted = (_scaling(own, name) for name in ("measured", "predicted"))
-            counts, rates = own["devices"].tolist(), measured.images_per_second
-            apart = abs(counts.index(_turn(measured)) - counts.index(_turn(predicted)))
-            lost = 1 - rates[counts.index(predicted.fastest)] / rates.max()
-            figures.append((apart == 0, apart == 1, measured.fastest == predicted.fastest, lost))
-        *shares, lost = 100 * np.mean(figures, axis=0)
-        rows.append((form, *(f"{share:.0f} %" for share in shares), f"{lost:.1f} %"))
-    yield (
-        "Turning points (the number of GPUs beyond which none has 10 % more throughput per doubling; of "
-        f"{len(figures)} networks on a GPU at a precision), as predicted for a network that was left out:"
-    )
-    yield ""
-    yield from markdown_table(
-        (
-            "form",
-            "right",
-            "off by one count",
-            "number of the highest throughput right",
-            "throughput lost by taking the predicted one, mean",
-        ),
-        rows,
-    )
-
-
-def picture(answer: Answers) -> Figure:
-    """Fig. 8 for eight networks on one GPU."""
-    points = answer.points.assign(measured=answer.measured, predicted=answer.predicted).sort_values("devices")
-    own = points[(points["device"] == PICTURE[0]) & (points["precision"] == PICTURE[1])].groupby("network")
-    panels = {}
-    for network in NETWORKS:
-        rows = own.get_group(network)
-        scalings = {name: _scaling(rows, name) for name in ("predicted", "measured")}
-        counts = rows["devices"].tolist()
-        panels[network] = [Line(name, counts, scaling.images_per_second.tolist()) for name, scaling in scalings.items()]
-        if (turning := scalings["predicted"].turning_point) is not None:
-            panels[network].append(Line("more do not pay", [turning]))
-    return chart_figure(Chart(panels, "GPUs", "images per second"))
-
-
-def processes(points: pd.DataFrame) -> Iterator[str]:
-    """Errors on one and two gloo processes."""
-    answers = {form: left_out(points, "step", form) for form in FEW}
-    asked = answers["default"].points
-    yield (
-        f"DistributedDataParallel with gloo between processes of one CPU ({asked['device'].iloc[0]}), "
-        f"{asked['network'].nunique()} networks, {len(asked)} points; they share the memory's bandwidth, and this is no "
-        "cluster. Step of a network that was left out, MAPE in percent:"
-    )
-    yield ""
-    rows = [(form, *(f"{one.mape:.1f}" for one in answer.by("devices").values())) for form, answer in answers.items()]
-    yield from markdown_table(("form", *(f"processes: {count}" for count in answers["default"].by("devices"))), rows)
-
-
-def _scaling(rows: pd.DataFrame, seconds: str) -> ScalingCurve:
-    return ScalingCurve(*(rows[name].to_numpy(dtype=float) for name in ("batch", "devices", seconds)))
-
-
-def _turn(scaling: ScalingCurve) -> float:
-    """The turning point; the highest count where it lies beyond."""
-    return float(scaling.devices[-1] if scaling.turning_point is None else scaling.turning_point)
+    yield "Farthest off: " + ", ".join(f"{job} ({error:.0f} %)" for job, error in worst.items()) + "."
 
 
 if __name__ == "__main__":
-    write = options(__doc__).parse_args().write
-    publish(CONVMETER, "scaling", lines(write), write=write)
+    publish(CONVMETER, "scaling", lines(), write=options(__doc__).parse_args().write)

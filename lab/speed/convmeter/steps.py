@@ -16,7 +16,8 @@ from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
 from epochcast.regressor.scoring import absolute_percentage_errors
 from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names, figures
 from lab.figures.scatter import Pairs, step_figure
-from lab.speed.convmeter.public_tables import ON_A_CPU, RECIPES, errors_by, left_out, points_of, whole_networks
+from lab.rivals.convmeter import FORMS
+from lab.speed.convmeter.public_tables import BOTH, ON_A_CPU, errors_by, left_out, points_of, whole_networks
 from lab.speed.page import CONVMETER, markdown_table, part_options, publish_parts
 
 TIMM = {
@@ -44,7 +45,6 @@ TIMM_NAMES = {
 }
 """Networks of Table 1 of the paper by their name in timm, which has no SqueezeNet."""
 
-BOTH = ("paper", "default")
 LEFT_OUT = {"family": "family left out", "architecture": "architecture left out", "model": "network left out"}
 
 
@@ -77,10 +77,9 @@ def _timm_phase(table: str) -> str:
 
 
 def _timm_answers(table: str, protocol: str) -> dict[str, Answers]:
-    """By form; boosting, which is slow, on the main tables alone."""
-    forms = [form for form in (ON_A_CPU if "i9" in table else RECIPES) if form != "boosting" or table in TIMM_MAIN]
+    """By form."""
     points = points_of(f"benchmark-{TIMM[table]}.csv")
-    return {form: left_out(points, _timm_phase(table), form, protocol) for form in forms}
+    return {form: left_out(points, _timm_phase(table), form, protocol) for form in (ON_A_CPU if "i9" in table else FORMS)}
 
 
 def torchvision(draw: bool) -> Iterator[str]:
@@ -88,9 +87,7 @@ def torchvision(draw: bool) -> Iterator[str]:
     points = points_of("torchvision_step_times.csv.gz")
     points = points[(points["devices"] == 1) & (points["precision"] != "fp64")]
     for protocol in ("family", "model"):
-        answers = {
-            phase: {form: left_out(points, phase, form, protocol) for form in RECIPES} for phase in ("step", "inference")
-        }
+        answers = {phase: {form: left_out(points, phase, form, protocol) for form in FORMS} for phase in ("step", "inference")}
         by_cell = {phase: {form: one.by(cell_names(one.points)) for form, one in by.items()} for phase, by in answers.items()}
         rows = {
             f"{phase}, {cell}": {form: cells[cell] for form, cells in by.items()}
@@ -187,7 +184,7 @@ def cpu(draw: bool) -> Iterator[str]:
 
 def compared(protocol: str, rows: Mapping[str, Mapping[str, Figures]]) -> Iterator[str]:
     """The error of each requested form, and R2 in brackets."""
-    forms = [form for form in RECIPES if any(form in by for by in rows.values())]
+    forms = [form for form in FORMS if any(form in by for by in rows.values())]
     yield from markdown_table(
         (f"{LEFT_OUT[protocol]}: MAPE % (R2)", "n", *forms, "NRMSE of default"),
         [

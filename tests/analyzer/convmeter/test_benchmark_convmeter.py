@@ -1,10 +1,7 @@
-"""``epochcast measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
+"""``epochcast measure convmeter`` on this machine's CPU: small networks, and the plan of what to measure."""
 
-import os
-import socket
-import subprocess
 import sys
-from datetime import timedelta
+from collections import Counter
 
 import pandas as pd
 import pytest
@@ -16,7 +13,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 NETWORKS = """
-import os
 from torch import nn
 
 class Net(nn.Sequential):
@@ -67,14 +63,6 @@ class Raises(Net):
 def raises():
     return Raises(8)
 
-class Fails(Net):
-    def forward(self, x):
-        if self.training and os.environ["RANK"] == "1":
-            raise RuntimeError("no memory here: a second sentence")
-        return super().forward(x)
-
-def fails_in_the_second():
-    return Fails(8)
 """
 
 GRID = ["--device", "cpu", "--image-size", "32", "--batch", "1", "--batch", "2"]
@@ -167,41 +155,18 @@ def test_bad_input_is_one_sentence(folder, refused, arguments, said):
     assert said in refused("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
-def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
-    from epochcast.analyzer.backends.convmeter.measurement import workers
+def test_the_first_quarter_has_all_sizes_batches_and_precisions():
+    from epochcast.analyzer.backends.convmeter.measurement.collection import MOST_FLOPS, NETWORKS, plan
+    from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 
-    monkeypatch.setattr(workers, "_PATIENCE", timedelta(seconds=60))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {
-        "WORLD_SIZE": 2,
-        "LOCAL_WORLD_SIZE": 1,
-        "LOCAL_RANK": 0,
-        "RANK": 0,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
-    for name, value in (world | {"OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}).items():
-        monkeypatch.setenv(name, str(value))
-    asked = ["--network", "my_nets:small", "--network", "my_nets:fails_in_the_second"]
-    second = subprocess.Popen(
-        [sys.executable, "-m", "epochcast.analyzer", "measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
-        env=os.environ | {"RANK": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        answer = benchmark(*asked)
-        said, error = second.communicate(timeout=60)
-    finally:
-        second.kill()
-    assert (second.returncode, said) == (0, ""), error
-    assert (answer["rows"], answer["failed"]) == (2, 2)
-    assert answer["reasons"] == {"failed in another process": 2}
-    points = read_points("points.csv")
-    assert sorted(points["batch"]) == [1, 2]
-    assert (points[["devices", "nodes"]] == 2).all(axis=None)
-    assert points["inference_seconds"].isna().all()
-    assert (points[list(TIMES[1:])] > 0).all(axis=None)
+    networks = [name for name in NETWORKS if name != "inception_v3"]  # which does not run at 64 pixels
+    both = [PRECISIONS["fp32"], PRECISIONS["amp-bf16"]]
+    items = plan(networks, (), (64, 128, 224), (1, 2, 4), both, "cuda").items
+    first = items[: len(items) // 4]
+    for of in (lambda item: item.metrics.image_size, lambda item: item.batch, lambda item: item.precision.name):
+        share = {value: count / len(items) for value, count in Counter(map(of, items)).items()}
+        seen = Counter(map(of, first))
+        assert all(abs(seen[value] / len(first) - whole) < 0.12 for value, whole in share.items())
+    found = plan(("vgg11", "squeezenet1_1"), (), (224,), (1, 256), both[:1], "cpu")  # what takes minutes is left out
+    assert all(item.batch * item.metrics.values["flops"] <= MOST_FLOPS["cpu"] for item in found.items)
+    assert (len(found.items), found.too_long) == (2, 2)

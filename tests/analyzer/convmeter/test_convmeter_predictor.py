@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from made_points import made_points
 
-from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
+from epochcast.analyzer.backends.convmeter.predictor import Cell, ConvNetPredictor, notes_on
 
 
-def _measured(seed: int = 0, devices: int = 1) -> pd.DataFrame:
-    points = made_points(48, seed=seed, devices=devices)
+def _measured(seed: int = 0, networks: int = 48) -> pd.DataFrame:
+    points = made_points(networks, seed=seed)
     noise = np.random.default_rng(seed).lognormal(0, 0.1, len(points))
     passes = points["batch"] * (2e-14 * points["flops"] + 3e-12 * (points["conv_inputs"] + points["conv_outputs"])) + 1e-3
     points["inference_seconds"] = points["forward_seconds"] = passes * noise
@@ -26,53 +26,58 @@ def fitted() -> ConvNetPredictor:
     return ConvNetPredictor.fit(_measured())
 
 
+def _cell(fitted: ConvNetPredictor, recipe: str = "default") -> Cell:
+    return next(cell for cell in fitted.cells if cell.recipe == recipe)
+
+
 def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: ConvNetPredictor):
     others = _measured(seed=1)
-    answer = fitted.predict(others, "made", "fp32")
-    for phase in ("inference", "forward", "backward", "update", "step"):
+    answer = fitted.predict(_cell(fitted), others)
+    for phase in ("inference", "forward", "backward", "update"):
+        seconds, low, high = answer[phase]
         truth = others[f"{phase}_seconds"]
-        held = (answer[f"{phase}_low"] <= truth) & (truth <= answer[f"{phase}_high"])
-        assert held.mean() > 0.75
-        assert np.median(np.abs(answer[f"{phase}_seconds"] / truth - 1)) < 0.15
-
-
-def test_a_step_that_was_not_measured_is_the_sum_of_its_phases():
-    points = _measured().assign(step_seconds=np.nan)
-    answer = ConvNetPredictor.fit(points, "relative").predict(points, "made", "fp32")
-    parts = sum(answer[f"{phase}_seconds"] for phase in ("forward", "backward", "update"))
-    np.testing.assert_allclose(answer["step_seconds"], parts)
-    for end in ("low", "high"):
-        np.testing.assert_allclose(
-            answer[f"step_{end}"], sum(answer[f"{phase}_{end}"] for phase in ("forward", "backward", "update"))
-        )
+        assert ((low <= truth) & (truth <= high)).mean() > 0.75
+        assert np.median(np.abs(seconds / truth - 1)) < 0.15
+    np.testing.assert_allclose(answer["step"], answer["forward"] + answer["backward"] + answer["update"])
+    assert set(_cell(fitted).fits) == {"inference", "forward", "backward", "update"}  # the step is their sum
+    assert set(_cell(fitted, "paper").fits) == set(answer)
 
 
 def test_saved_and_loaded_it_predicts_the_same(fitted: ConvNetPredictor, tmp_path: Path):
     fitted.save(tmp_path / "model")
     again = ConvNetPredictor.load(tmp_path / "model")
-    pd.testing.assert_frame_equal(
-        again.predict(_measured(), "made", "fp32"), fitted.predict(_measured(), "made", "fp32"), rtol=1e-12
-    )
     assert again.cells == fitted.cells
+    for cell in again.cells:
+        for phase, seconds in again.predict(cell, _measured()).items():
+            np.testing.assert_allclose(seconds, fitted.predict(cell, _measured())[phase], rtol=1e-12)
+
+
+def test_networks_with_attention_have_an_interval_of_their_own():
+    points = _measured(networks=200)
+    worse = np.where(points["attention_flops"] > 0, np.random.default_rng(5).lognormal(0, 0.8, len(points)), 1.0)
+    cell = _cell(ConvNetPredictor.fit(points.assign(inference_seconds=points["inference_seconds"] * worse)))
+    fit = cell.fits["inference"]
+    assert fit.factor and fit.attention_factor and fit.factor < fit.attention_factor
+    assert (fit.by_kind(attention=True).factor, fit.by_kind(attention=False).factor) == (fit.attention_factor, fit.factor)
 
 
 def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
-    points = made_points(2)
-    assert fitted.notes(points.assign(batch=8.0), "made", "fp32") == []
-    (note,) = fitted.notes(points.assign(batch=512.0), "made", "fp32")
+    points, cell = made_points(2), _cell(fitted)
+    assert notes_on(cell, points.assign(batch=8.0)) == []
+    (note,) = notes_on(cell, points.assign(batch=512.0))
     assert note == "batch 512 is outside the measured range of 1 to 64"
-    (note,) = fitted.notes(points.assign(batch=8.0, image_size=32.0), "made", "fp32")
-    assert note == "image size 32 is outside the measured range of 224 to 224"
-    larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, step_seconds=np.nan)])
-    (note,) = ConvNetPredictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32")
-    assert note == "step: batch 512 is outside the measured range of 1 to 64"  # of the other phases it was
-    (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
-    assert "no convolution" in note
+    (note,) = notes_on(cell, points.assign(batch=8.0, image_size=32.0))
+    assert note == "image size 32 is outside the measured range of 224"
+    larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, update_seconds=np.nan)])
+    (note,) = notes_on(_cell(ConvNetPredictor.fit(larger)), points.assign(batch=512.0))
+    assert note == "update: batch 512 is outside the measured range of 1 to 64"  # of the other phases it was
     none = _measured().assign(linear_flops=0.0, attention_flops=0.0)
     half = points.assign(batch=8.0, linear_flops=points["flops"] / 4, attention_flops=points["flops"] / 4)
-    (note,) = ConvNetPredictor.fit(none, "paper").notes(half, "made", "fp32")
+    (note,) = notes_on(_cell(ConvNetPredictor.fit(none)), half)
     assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
-    (note,) = fitted.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32")
+    (note,) = notes_on(cell, points.assign(batch=8.0, block="layer1.0"))
     assert "no block was measured" in note
-    of_blocks = ConvNetPredictor.fit(_measured().assign(block="layer1.0"), "paper")
-    assert of_blocks.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32") == []
+    of_blocks = _cell(ConvNetPredictor.fit(_measured().assign(block="layer1.0")))
+    assert notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1e12)) == []
+    (note,) = notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1.0))
+    assert note.startswith("2 of 2 blocks have fewer FLOPs than anything measured")

@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points("my CPU", "amp-bf16", (1,)).to_csv(folder / "other.csv", index=False)
     for name, files in (("model", ["points.csv"]), ("two", ["points.csv", "other.csv"])):
         data = [option for file in files for option in ("--data", str(folder / file))]
-        assert main(["fit", "convmeter", *data, "--form", "layers", "--out", str(folder / name)]) == 0
+        assert main(["fit", "convmeter", *data, "--out", str(folder / name)]) == 0
     return folder
 
 
@@ -76,13 +76,13 @@ def test_a_network_that_was_never_measured(ask: Callable[..., Any]) -> None:
     truth = true_seconds(16, 1)
     for phase in ("inference", "forward", "backward", "update", "step"):
         found = one["phases"][phase]
-        assert found["seconds"] == pytest.approx(truth[f"{phase}_seconds"], rel=0.1)
-        assert found["low"] <= found["seconds"] <= found["high"]
-    step = one["phases"]["step"]["seconds"]
+        assert found["value"] == pytest.approx(truth[f"{phase}_seconds"], rel=0.1)
+        assert found["low"] <= found["value"] <= found["high"]
+    step = one["phases"]["step"]["value"]
     assert one["images_per_second"]["training"]["value"] == pytest.approx(16 / step)
     assert one["epoch_seconds"] == pytest.approx(1e6 / 16 * step) and one["seconds"] == pytest.approx(3 * one["epoch_seconds"])
     assert answer["scaling"] == answer["batches"] == []
-    assert answer["fitted"]["step"]["networks"] == points()["network"].nunique()
+    assert answer["fitted"]["forward"]["networks"] == points()["network"].nunique()
 
 
 def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., Any]) -> None:
@@ -120,11 +120,10 @@ def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
     asked = ("--network", NEW, "--dataset-size", "50000")
     said = text(*asked, "--devices", "1", "--devices", "2", "--devices", "4")
     for part in (
-        "resnet50 at 224 x 224 on Tesla T4, fp32",
+        "resnet50 at 224 x 224 on Tesla T4, fp32 (channels first)\nassumed: batch 32, the largest usual",
         "weak scaling, batch 32 on each",
         "cost per epoch",
         "100 %",
-        "layers",
         "fits",
     ):
         assert part in said
@@ -142,7 +141,9 @@ def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ..
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--device", "H100"], "the model was not fitted for H100; it has Tesla T4 at fp32"),
+        (["--device", "H100", "--precision", "amp-bf16"], "not fitted for H100 at amp-bf16; it has Tesla T4 at fp32"),
+        (["--device", "H100", "--recipe", "paper"], "not fitted for H100 by the recipe paper"),
+        (["--device", "my toaster"], "not fitted for my toaster"),
         (["--batch", "8", "--global-batch", "8"], "a batch is per device"),
         (["--epochs", "2"], "epochs need the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
@@ -157,30 +158,60 @@ def test_what_cannot_be_asked(folder: Path, refused: Callable[..., str], argumen
 def test_a_model_of_two_devices_asks_which(folder: Path, ask: Callable[..., Any], refused: Callable[..., str]) -> None:
     own = ("predict-model", "convmeter", "--network", NEW, "--model", folder / "two")
     assert "choose a device and a precision" in refused(*own)
-    assert "all points of my CPU at amp-bf16 have one" in refused(*own, "--device", "my CPU", "--devices", "2")
+    assert "steps on several my CPU cannot be predicted" in refused(*own, "--device", "my CPU", "--devices", "2")
     answer = ask("--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)
 
 
-def test_the_papers_form_on_one_and_several_devices(
+def test_several_gpus_and_nodes_add_an_exchange(ask: Callable[..., Any]) -> None:
+    asked = ("--network", NEW, "--batch", "16", "--devices", "1", "--devices", "4", "--devices", "8")
+    answer = ask(*asked, "--devices-per-node", "4")
+    one, four, eight = answer["predictions"]
+    assert (four["nodes"], eight["nodes"]) == (1, 2)
+    for phase in ("inference", "forward", "backward"):
+        assert one["phases"][phase] == four["phases"][phase]
+    more = [step["phases"]["update"]["value"] - one["phases"]["update"]["value"] for step in (four, eight)]
+    assert 0 < more[0] < more[1]
+    for step, added in zip((four, eight), more, strict=True):
+        assert step["phases"]["step"]["value"] == pytest.approx(one["phases"]["step"]["value"] + added)
+    width, wider = (step["phases"]["step"]["high"] / step["phases"]["step"]["value"] for step in (four, eight))
+    assert width < wider
+    assert 1 < answer["scaling"][0]["speed_up"][1] < 4
+    assert any("nodes are linked by" in each for each in answer["assumed"])
+
+
+def test_a_gpu_that_was_not_measured_is_moved_from_one_that_was(ask: Callable[..., Any]) -> None:
+    here, there = (ask("--network", NEW, "--device", gpu, "--batch", "16") for gpu in ("T4", "H100 PCIe"))
+    for phase in ("inference", "step"):
+        slow, fast = (answer["predictions"][0]["phases"][phase] for answer in (here, there))
+        assert fast["value"] < 0.5 * slow["value"]
+        assert fast["high"] / fast["low"] > slow["high"] / slow["low"]  # both widths
+    assert (there["device"], there["gpu"], there["precision"]) == ("H100 PCIe", "H100 PCIe", "fp32")
+    assert any("was not measured at fp32; times on Tesla T4 x 0." in each for each in there["assumed"])
+    assert not any("measured at" in each for each in here["assumed"])
+
+
+def test_the_papers_recipe_on_one_and_several_devices(
     ask: Callable[..., Any], printed: Callable[..., str], refused: Callable[..., str], tmp_path: Path
 ) -> None:
     def model(name: str, rows: pd.DataFrame) -> str:
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
-        printed("fit", "convmeter", "--data", tmp_path / f"{name}.csv", "--form", "paper", "--out", tmp_path / name)
+        printed("fit", "convmeter", "--data", tmp_path / f"{name}.csv", "--out", tmp_path / name)
         return str(tmp_path / name)
 
     both = points().assign(inference_seconds=lambda rows: rows["inference_seconds"].where(rows["devices"] == 1))
-    asked = ("--network", NEW, "--devices", "1", "--devices", "2")
-    answer = ask(*asked, model=model("both", both))
+    asked = ("--network", NEW, "--recipe", "paper")
+    answer = ask(*asked, "--devices", "1", "--devices", "2", model=model("both", both))
     first, second = (one["phases"] for one in answer["predictions"])
     assert set(first) == set(second) and first["inference"] == second["inference"]  # it exchanges nothing
     several = model("several", both[both["devices"] > 1])
-    said = refused("predict-model", "convmeter", "--model", several, *asked)
-    assert "on 1 x Tesla T4 at fp32 cannot be predicted by paper" in said
+    assert "on 1 x Tesla T4 at fp32 cannot be predicted by the recipe paper" in refused(
+        "predict-model", "convmeter", "--model", several, *asked
+    )
     forward = model("forward", both.assign(**dict.fromkeys(set(TIMES) - {"forward_seconds"}, np.nan)))
-    assert "throughput cannot be predicted" in refused("predict-model", "convmeter", "--model", forward, *asked)
-    assert set(ask("--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
+    batches = ("--batch", "1", "--batch", "2")
+    assert "throughput cannot be predicted" in refused("predict-model", "convmeter", "--model", forward, *asked, *batches)
+    assert set(ask(*asked, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 
 @pytest.mark.parametrize("more", [["--image-size", "100"], ["--blocks"]])
@@ -198,14 +229,14 @@ def test_a_phase_with_too_few_points_is_noted_beside_the_json(tmp_path: Path, ca
     rows.to_csv(tmp_path / "points.csv", index=False)
     assert main(["fit", "convmeter", "--data", str(tmp_path / "points.csv"), "--out", str(tmp_path / "m"), "--json"]) == 0
     printed = capsys.readouterr()
-    assert set(json.loads(printed.out)["cells"][0]["fitted"]) == {"inference"}
-    assert printed.err.count("not fitted: ") == 4
+    assert set(json.loads(printed.out)["cells"][0]["fits"]) == {"inference"}
+    assert "not fitted: Tesla T4 at fp32: 1 points of the forward are too few" in printed.err
 
 
 def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Callable[..., str]) -> None:
-    points().head(2).to_csv(tmp_path / "two.csv", index=False)
+    points().head(2).assign(**dict.fromkeys(TIMES[1:], np.nan)).to_csv(tmp_path / "two.csv", index=False)
     points().head(60).to_csv(tmp_path / "points.csv", index=False)
-    train = ("fit", "convmeter", "--form", "relative", "--data")
+    train = ("fit", "convmeter", "--data")
     assert "too few" in refused(*train, tmp_path / "two.csv", "--out", tmp_path / "m")
     here = tmp_path / "points.csv"
     assert "has no model of `epochcast fit convmeter`" in refused(*train, here, "--out", here)

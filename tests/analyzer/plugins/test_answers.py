@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from epochcast.analyzer.backends.convmeter.backend import ConvMeterQuestion
+from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
@@ -84,6 +84,7 @@ def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callab
     ("question", "arguments"),
     [
         ({"blocks": ["layer1.0", "Bottleneck4"]}, "--block layer1.0 --block Bottleneck4"),
+        ({"recipe": "paper", "batches": [4, 8]}, "--recipe paper --batch 4 --batch 8"),
     ],
 )
 def test_convmeter_is_the_command_lines_answer(

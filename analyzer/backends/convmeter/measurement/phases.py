@@ -81,8 +81,7 @@ def training(
     """A function that trains the module for an iteration and returns the seconds ``(forward, backward, update)``.
 
     ``forward`` includes the loss, ``update`` Adam's step and dropping the gradients. The loss is cross-entropy where
-    the output is a row of scores per image; the output of a block gets a gradient of ones. Autocast has no gradient scaling. In
-    a DistributedDataParallel module the backward pass includes the exchange of gradients.
+    the output is a row of scores per image; the output of a block gets a gradient of ones. Autocast has no gradient scaling.
 
     Raises:
         ValueError: there is nothing to train; when run, the output is not a tensor.
@@ -116,18 +115,13 @@ def training(
     return run
 
 
-def time_phases(run: Callable[[], tuple[float, ...]], agreed: Callable[[int], int]) -> tuple[list[Timing], Timing]:
-    """Repeat an iteration after warming up: the timing of each phase, and of their sum.
-
-    Args:
-        run: one iteration, as :func:`training` gives it.
-        agreed: from the number of repeats of this process to that of all processes.
-    """
+def time_phases(run: Callable[[], tuple[float, ...]]) -> tuple[list[Timing], Timing]:
+    """Repeat an iteration, as :func:`training` gives it, after warming up: the timing of each phase, and of their sum."""
     for _ in range(_WARM_UP):
         begin = time.perf_counter()
         run()
         last = time.perf_counter() - begin
-    rounds = agreed(min(max(round(_ENOUGH_SECONDS / last), FEWEST_ROUNDS), _MOST_ROUNDS))
+    rounds = min(max(round(_ENOUGH_SECONDS / last), FEWEST_ROUNDS), _MOST_ROUNDS)
     iterations = [run() for _ in range(rounds)]
     return [timing_of(phase) for phase in zip(*iterations, strict=True)], timing_of([sum(phases) for phases in iterations])
 

@@ -1,0 +1,50 @@
+"""Steps on several GPUs, turning points and cost against hand computation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.backends.convmeter import scaling
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+
+STEP = np.array([0.2, 0.16, 0.25])
+DEVICES = np.array([1.0, 2, 4, 8, 16])
+
+
+def test_a_step_on_several_gpus_has_the_hosts_share_and_what_the_backward_pass_does_not_hide() -> None:
+    cluster, nbytes = cluster_for("A100 SXM4 80GB", 8), 25 * 2**20  # one bucket: nothing hides its reduction
+    seconds, more = scaling.on_several(STEP, 0.1, nbytes, cluster, 8)
+    assert more[0] == pytest.approx(0.2 * scaling.HOST_SHARE * 14 / 8 + all_reduce_seconds(cluster, nbytes, 8))
+    assert seconds[0] == pytest.approx(0.2 + more[0])
+    width = np.hypot(np.log(0.25 / 0.2), scaling.HALF_WIDTH)
+    assert seconds[1:] == pytest.approx(seconds[0] * np.exp([-width, width]))
+    assert more[1] == 0.0 and more[2] > more[0]
+
+
+def test_a_network_between_nodes_widens_the_interval() -> None:
+    inside, across = (scaling.on_several(STEP, 0.1, 4e9, cluster_for("A100 SXM4 80GB", 8, each), 8)[0] for each in (8, 4))
+    assert across[0] > inside[0] and across[2] / across[0] > inside[2] / inside[0]
+
+
+def test_beyond_the_turning_point_no_doubling_pays() -> None:
+    rates = 10 * DEVICES / np.array([1, 1, 1.6, 3, 5.4])  # gains per doubling: 1, 0.25, 0.07, 0.11; both of the last two 0.09
+    assert scaling.turning_point(DEVICES, rates) == 4
+    assert scaling.turning_point(DEVICES, DEVICES) is None
+
+
+def test_the_smallest_batch_near_the_highest_throughput() -> None:
+    batch = np.array([1.0, 8, 64, 512])
+    assert scaling.large_enough(batch, batch / (0.01 + 0.001 * batch)) == 512  # saturates at 1000 a second: 862 at 64
+    assert scaling.large_enough(batch[:3], batch[:3] / np.array([0.01, 0.0101, 0.08])) == 8
+
+
+def test_cost_by_hand() -> None:
+    seconds, usd = np.array([100.0, 55, 40, 45]), np.array([1.0, 1.1, 1.6, 3.6])
+    assert scaling.cheapest_and_knee(DEVICES[:4], seconds, usd) == (1, 2)
+    assert scaling.cheapest_and_knee(DEVICES[:4], seconds, np.full(4, np.nan)) == (None, None)
+
+
+def test_a_global_batch_is_shared_equally() -> None:
+    assert scaling.split_equally(96, [1, 3, 4]) == [96, 32, 24]
