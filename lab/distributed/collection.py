@@ -15,13 +15,13 @@ import torch
 
 from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
 from epochcast.analyzer.backends.convmeter.measurement.device import Device
-from epochcast.analyzer.backends.distributed.attention_operator import attention_flops
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models import Architecture, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.analyzer.backends.growing_table import GrowingTable
+from epochcast.analyzer.backends.network.attention import attention_flops
 from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import ProfiledTimes, device_name
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from epochcast.analyzer.backends.network.operators import word_of
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import word_of_aten
 from epochcast.analyzer.errors import InputError
 
 _GROWTH = 32
@@ -25,7 +25,7 @@ _KINDS = (
     *("elu", "selu", "prelu", "gelu", "silu", "mish", "softplus", "sigmoid", "tanh"),
 )
 _ATEN = {"batchnorm2d": "batch_norm", "batch_normalization": "batch_norm", "leakyrelu": "leaky_relu"}
-_WORDS = {kind: word_of_aten(_ATEN.get(kind, kind)) for kind in _KINDS}
+_WORDS = {kind: word_of(_ATEN.get(kind, kind)) for kind in _KINDS}
 """The vocabulary's word for each kind of layer, in lower letters."""
 
 

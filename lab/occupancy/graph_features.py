@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]

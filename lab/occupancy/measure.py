@@ -53,8 +53,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-    from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
-    from epochcast.analyzer.backends.occupancy.networks.known_networks import NETWORKS
+    from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network
     from lab.campaign.device import choose_device
     from lab.occupancy.measurement.collection import BATCHES, collect, plan
 

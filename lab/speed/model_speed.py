@@ -28,12 +28,11 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import SearchSpace, search
-from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
-from epochcast.analyzer.backends.occupancy.networks.known_networks import NETWORKS, complete
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network, complete
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import EPOCHS, MODELS
 from lab.speed.convmeter.public_tables import OWN, points_of
@@ -88,10 +87,10 @@ def convnets() -> Iterator[str]:
 
 
 def occupancy() -> Iterator[str]:
-    """Export of each network, prediction of one graph, and an epoch of DNN-occu."""
-    exports = {name: median(partial(export, name), 3, time.process_time) for name in NETWORKS}
-    slowest = max(exports, key=exports.__getitem__)
-    yield f"export: median {statistics.median(exports.values()):.2f} s, slowest {exports[slowest]:.2f} s ({slowest})"
+    """Reading each network, prediction of one graph, and an epoch of DNN-occu."""
+    readings = {name: median(partial(read, name), 3, time.process_time) for name in NETWORKS}
+    slowest = max(readings, key=readings.__getitem__)
+    yield f"reading: median {statistics.median(readings.values()):.2f} s, slowest {readings[slowest]:.2f} s ({slowest})"
     rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
     for name in NETWORKS:
         configuration = complete(NetworkConfiguration(name, batch=1))
@@ -110,7 +109,7 @@ def occupancy() -> Iterator[str]:
     yield f"dnn-occu, {len(samples)} graphs, {EPOCHS} epochs by one of them: {minutes:.1f} min"
 
 
-def export(name: str) -> None:
+def read(name: str) -> None:
     """From the name of a network to its graph."""
     graph_of_module(*build_network(complete(NetworkConfiguration(name, 1))), name, 1)
 

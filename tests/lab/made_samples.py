@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.regressor import load_catalog
 
 

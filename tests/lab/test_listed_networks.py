@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
 from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
@@ -162,5 +162,5 @@ def test_an_onnx_file_without_dropout(tmp_path: Path) -> None:
         opset_version=18,
         training=torch.onnx.TrainingMode.TRAINING,  # so that batch normalisation is not folded into convolutions
     )
-    own = graph_of_onnx(tmp_path / "net.onnx", NetworkConfiguration("net.onnx", 9))
+    own = graph_of(NetworkConfiguration(str(tmp_path / "net.onnx"), 9))
     assert_same(own.in_training(), listed, image=True)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
-from epochcast.analyzer.backends.convmeter.metrics import (
-    CountedLayer,
-    NetworkMetrics,
-    convolution,
-    matrix_product,
-    metrics_of_layers,
-)
-from epochcast.analyzer.backends.reader.aten_operators import moving_kind_of, name_of
-from epochcast.analyzer.backends.reader.failures import why_untraceable
-from epochcast.analyzer.backends.reader.running_modules import module_paths, named_tensors, storage_of
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, PER_IMAGE, NetworkMetrics
+from epochcast.analyzer.backends.network.failures import why_untraceable
+from epochcast.analyzer.backends.network.operators import layer_kind_of, name_of
+from epochcast.analyzer.backends.network.recording import RecordedCall, TensorReference, record_evaluation
 from epochcast.analyzer.errors import InputError
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 """Matrix products, and the position of their first factor."""
+
+_NARROW = 64
+"""Products per output element below which a convolution fills no matrix unit."""
+
+_DEPTHWISE = 4
+"""Input channels per group up to which a convolution counts as depthwise: too few products for a matrix unit at any kernel."""
+
+_CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
 
 
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -36,7 +38,7 @@ def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: in
 
     Args:
         network: on any device; it is left as it was.
-        inputs: of one image.
+        inputs: of any number of images; counts are of one.
         name: of the network, for the answer and for messages.
         image_size: side of the image, pixels.
         block: path as in ``named_modules()``; the whole network if empty.
@@ -64,76 +66,84 @@ def count_blocks(network: nn.Module, inputs: tuple[Any, ...], name: str, image_s
     return {path: passed.metrics(path) for path, _ in network.named_modules() if path and path in passed.layers}
 
 
-class _Calls(TorchDispatchMode):
-    """Runs every aten call on the meta device and records its layers by the path of each module around it."""
+@dataclass(frozen=True)
+class _Layer:
+    """An operator at batch 1.
 
-    def __init__(self, activations: Iterable[Tensor]) -> None:
-        super().__init__()
-        self.path: list[str] = []
-        self.layers: dict[str, list[CountedLayer]] = defaultdict(list)
-        self._activations = {id(tensor): tensor for tensor in activations}  # held, so that no other takes their identity
-        self._made_of_weights: list[Tensor] = []  # held too: kernels are distinguished by their memory
-        self._constants: dict[int, tuple[Tensor, Tensor]] = {}
+    Attributes:
+        kind: one of :data:`.metrics.KINDS`.
+        read, written: elements of the activations.
+        flops: 0 for what memory bounds.
+        weight: the kernel of a convolution or dense layer; None for other operators.
+    """
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        activations = [tensor for tensor in tensors if id(tensor) in self._activations]
-        if activations and any(tensor.device.type != "meta" for tensor in tensors):
-            args, kwargs = tree_map_only(Tensor, self._on_meta, (args, kwargs))
-        result = operator(*args, **kwargs)
-        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        if activations:
-            self._activations.update((id(tensor), tensor) for tensor in outputs)
-        else:
-            self._made_of_weights += outputs
-        layer = _layer_of(operator, args, activations, outputs)
-        if layer is not None:
-            for path in dict.fromkeys(self.path):
-                self.layers[path].append(layer)
-        return result
-
-    def _on_meta(self, tensor: Tensor) -> Tensor:
-        """A constant that the network made or keeps outside its state."""
-        if tensor.device.type == "meta":
-            return tensor
-        if id(tensor) not in self._constants:
-            self._constants[id(tensor)] = (tensor, torch.empty_like(tensor, device="meta"))
-        return self._constants[id(tensor)][1]
+    kind: str
+    read: int
+    written: int
+    flops: float = 0.0
+    weight: TensorReference | None = None
 
 
-def _layer_of(
-    operator: Any, arguments: Sequence[Any], activations: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> CountedLayer | None:
+def _layer_of(call: RecordedCall, activations: Sequence[TensorReference]) -> _Layer | None:
     """The layer that a call is; None for views and allocations, which cost nothing.
 
     Args:
-        operator: ``OpOverload`` that was called.
-        arguments: positional arguments.
-        activations: arguments that depend on the network's inputs.
-        outputs: of the call.
+        call: any.
+        activations: its inputs that depend on the network's inputs.
     """
-    name, kind = name_of(operator), moving_kind_of(operator)
-    if kind is None or not outputs:
+    name, kind = name_of(call.operator), layer_kind_of(call.operator)
+    if kind is None or not call.outputs:
         return None
-    read = sum(tensor.numel() for tensor in activations)
+    read = sum(tensor.meta.numel() for tensor in activations)
     # Statistics of normalisations and indices of poolings come after the first output.
-    written = outputs[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in outputs)
-    if activations and name in ("convolution", "_convolution"):
-        image, weight, transposed, groups = arguments[0], arguments[1], arguments[6], arguments[8]
-        return convolution(image.shape, weight.shape, written, groups, transposed, storage_of(weight))
-    if activations and name in _PRODUCTS:
-        return _product(arguments[_PRODUCTS[name] :][:2], activations, read, written)
+    counted = call.outputs[:1] if kind in ("normalisation", "pooling") else call.outputs
     # What is made of weights alone, such as a standardised kernel, is made once however large the batch.
-    return CountedLayer(kind, 0.0, read, written if activations else 0)
+    written = sum(tensor.meta.numel() for tensor in counted) if activations else 0
+    if activations and name in ("convolution", "_convolution"):
+        return _convolution(call.arguments, read, written)
+    if activations and name in _PRODUCTS:
+        factors = call.arguments[_PRODUCTS[name] :][:2]
+        weight = next((factor for factor in factors if factor not in activations), None)
+        flops = 2.0 * factors[0].meta.shape[-1] * written
+        return _Layer("linear" if weight else "attention", read, written, flops, weight)
+    return _Layer(kind, read, written)
 
 
-def _product(factors: Sequence[Tensor], activations: Sequence[Tensor], read: int, written: int) -> CountedLayer:
-    computed = {id(tensor) for tensor in activations}
-    weight = next((factor for factor in factors if id(factor) not in computed), None)
-    if weight is None:
-        return matrix_product(factors[0].shape[-1], read, written)
-    return matrix_product(factors[0].shape[-1], read, written, storage_of(weight), weight.numel())
+def _convolution(arguments: Sequence[Any], read: int, written: int) -> _Layer:
+    image, weight, transposed, groups = arguments[0], arguments[1], arguments[6], arguments[8]
+    read, kernel = image.meta.numel(), weight.meta.shape
+    # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
+    flops = 2.0 * (read if transposed else written) * math.prod(kernel[1:])
+    if groups > 1:
+        kind = "depthwise" if image.meta.shape[1] // groups <= _DEPTHWISE else "grouped"
+    else:
+        kind = "pointwise" if math.prod(kernel[2:]) == 1 else "spatial"
+    return _Layer(kind, read, written, flops, weight)
+
+
+def _sums(layers: Iterable[_Layer]) -> dict[str, float]:
+    """All of :data:`.metrics.COLUMNS` that follow from the layers: not ``weights`` and ``parameter_tensors``, which stay 0."""
+    values = dict.fromkeys(COLUMNS, 0.0)
+    kernels: dict[int, tuple[str, int]] = {}  # by what has a memory of its own: each is kept once
+    for layer in layers:
+        values["operators"] += 1
+        values[f"{layer.kind}_operators"] += 1
+        values[f"{layer.kind}_traffic"] += layer.read + layer.written
+        if layer.kind not in COMPUTING_KINDS:
+            continue
+        values["flops"] += layer.flops
+        values[f"{layer.kind}_flops"] += layer.flops
+        if layer.kind in _CONVOLUTIONS:
+            values["conv_inputs"] += layer.read
+            values["conv_outputs"] += layer.written
+            values["narrow_flops"] += layer.flops if layer.flops < 2 * layer.written * _NARROW else 0.0
+        if layer.weight is not None:
+            values["layers"] += 1
+            kind = "conv_weights" if layer.kind in _CONVOLUTIONS else "linear_weights"
+            kernels[layer.weight.storage] = (kind, layer.weight.elements)
+    for kind, elements in kernels.values():
+        values[kind] += elements
+    return values
 
 
 class _Pass:
@@ -141,25 +151,23 @@ class _Pass:
 
     def __init__(self, network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> None:
         self.network, self.name, self.image_size = network, name, image_size
-        modes = [(module, module.training) for module in network.modules()]
+        self.layers: dict[str, list[_Layer]] = defaultdict(list)
+        self.images = next((len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()), 1)
         try:
-            state, images = _on_meta(network, inputs)
-            calls = _Calls(leaf for leaf in tree_leaves(images) if isinstance(leaf, Tensor))
-            network.eval()
-            with torch.no_grad(), module_paths(network, calls.path), calls:
-                torch.func.functional_call(network, state, images, tie_weights=False)
+            recording = record_evaluation(network, inputs)
+        except InputError:
+            raise
         except Exception as error:  # a user's network may raise anything
-            raise InputError(
-                why_untraceable(
-                    name,
-                    error,
-                    f"give an image size that it accepts instead of {image_size} pixels, or a factory of (network, inputs)",
-                )
-            ) from error
-        finally:
-            for module, training in modes:
-                module.training = training
-        self.layers = calls.layers
+            remedy = f"give an image size that it accepts instead of {image_size} pixels, or a factory of (network, inputs)"
+            raise InputError(why_untraceable(name, error, remedy)) from error
+        computed = set(recording.inputs)
+        for call in recording.calls:
+            activations = [tensor for tensor in call.inputs if tensor.number in computed]
+            if activations:
+                computed.update(tensor.number for tensor in call.outputs)
+            if layer := _layer_of(call, activations):
+                for path in dict.fromkeys(call.path):
+                    self.layers[path].append(layer)
 
     def called(self, block: str) -> str:
         return f"the block {block!r} of {self.name}" if block else self.name
@@ -174,24 +182,13 @@ class _Pass:
         if block and block not in self.layers:
             raise InputError(f"{self.called(block)} does not run, or has no operator; name a block that computes something")
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        values = metrics_of_layers(self.layers[block]) | {
+        sums = _sums(self.layers[block])
+        values = sums | {name: sums[name] / self.images for name in PER_IMAGE}
+        values |= {
             "weights": float(sum(parameter.numel() for parameter in trained)),
             "parameter_tensors": float(len(trained)),
         }
         return NetworkMetrics(self.name, block, self.image_size, values)
-
-
-def _on_meta(network: nn.Module, inputs: tuple[Any, ...]) -> tuple[dict[str, Tensor], tuple[Any, ...]]:
-    """The network's tensors by name, and the inputs, without memory and all floats of one type: counts do not depend on it."""
-    twins: dict[int, Tensor] = {}
-
-    def twin(tensor: Tensor) -> Tensor:
-        if id(tensor) not in twins:
-            dtype = torch.float32 if tensor.is_floating_point() else tensor.dtype
-            twins[id(tensor)] = torch.empty_like(tensor, device="meta", dtype=dtype)
-        return twins[id(tensor)]
-
-    return {name: twin(tensor) for name, tensor in named_tensors(network)}, tree_map_only(Tensor, twin, inputs)
 
 
 def block_path(network: nn.Module, text: str) -> str:

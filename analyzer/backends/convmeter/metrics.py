@@ -1,9 +1,8 @@
-"""Counts of a network for one image: layers, and their sums, which are the metrics of section 3."""
+"""Counts of a network for one image, which are the metrics of section 3."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -50,82 +49,6 @@ and dense layers (L). ``operators``: what runs on the device, views left out.
 """
 
 COLUMNS = (*PER_NETWORK, *PER_IMAGE)
-
-
-NARROW = 64
-"""Products per output element below which a convolution fills no matrix unit."""
-
-DEPTHWISE = 4
-"""Input channels per group up to which a convolution counts as depthwise: too few products for a matrix unit at any kernel."""
-
-CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
-
-
-@dataclass(frozen=True)
-class CountedLayer:
-    """An operator at batch 1.
-
-    Attributes:
-        kind: one of :data:`KINDS`.
-        flops: 0 for what memory bounds; a multiplication and its addition are two.
-        read: elements of the activations read.
-        written: elements of the activations written.
-        products: added up for one output element; 0 where nothing is multiplied.
-        weight: identity of the kernel of a convolution or dense layer; None for other operators.
-        weight_elements: in that kernel.
-    """
-
-    kind: str
-    flops: float
-    read: int
-    written: int
-    products: float = 0.0
-    weight: Hashable = None
-    weight_elements: int = 0
-
-
-def convolution(
-    image: Sequence[int], kernel: Sequence[int], written: int, groups: int, transposed: bool, weight: Hashable
-) -> CountedLayer:
-    """A convolution, by the shapes of what it reads and of its kernel and the elements that it writes."""
-    read, channels = math.prod(image), image[1] // groups
-    # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
-    flops = 2.0 * (read if transposed else written) * math.prod(kernel[1:])
-    if groups > 1:
-        kind = "depthwise" if channels <= DEPTHWISE else "grouped"
-    else:
-        kind = "pointwise" if math.prod(kernel[2:]) == 1 else "spatial"
-    return CountedLayer(kind, flops, read, written, flops / (2 * written), weight, math.prod(kernel))
-
-
-def matrix_product(products: int, read: int, written: int, weight: Hashable = None, weight_elements: int = 0) -> CountedLayer:
-    """A dense layer by what it adds up for each element written; of two activations where it has no weight."""
-    kind = "attention" if weight is None else "linear"
-    return CountedLayer(kind, 2.0 * products * written, read, written, products, weight, weight_elements)
-
-
-def metrics_of_layers(layers: Iterable[CountedLayer]) -> dict[str, float]:
-    """All of :data:`COLUMNS` that follow from the layers: not ``weights`` and ``parameter_tensors``, which stay 0."""
-    values = dict.fromkeys(COLUMNS, 0.0)
-    kernels: dict[Hashable, tuple[str, int]] = {}
-    for layer in layers:
-        values["operators"] += 1
-        values[f"{layer.kind}_operators"] += 1
-        values[f"{layer.kind}_traffic"] += layer.read + layer.written
-        if layer.kind not in COMPUTING_KINDS:
-            continue
-        values["flops"] += layer.flops
-        values[f"{layer.kind}_flops"] += layer.flops
-        if layer.kind in CONVOLUTIONS:
-            values["conv_inputs"] += layer.read
-            values["conv_outputs"] += layer.written
-            values["narrow_flops"] += layer.flops if layer.products < NARROW else 0.0
-        if layer.weight is not None:
-            values["layers"] += 1
-            kernels[layer.weight] = ("conv" if layer.kind in CONVOLUTIONS else "linear", layer.weight_elements)
-    for place, elements in kernels.values():
-        values[f"{place}_weights"] += elements
-    return values
 
 
 @dataclass(frozen=True)

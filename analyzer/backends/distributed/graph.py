@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from epochcast.analyzer.backends.reader.aten_operators import Kind
+from epochcast.analyzer.backends.network.operators import Kind
 
 Phase = Literal["forward", "backward"]
 Extraction = Literal["recording", "fx"]

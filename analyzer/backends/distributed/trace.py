@@ -1,4 +1,4 @@
-"""From a module to its graph: recorded (:mod:`.recording`), run again with autograd (:mod:`.replay`), cut into blocks."""
+"""From a module to its graph: recorded, run again with autograd (:mod:`..network.backward`), cut into blocks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.distributed import graph as g
 from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.distributed.recording import ForwardRecording, TensorReference, record
-from epochcast.analyzer.backends.distributed.replay import Replay, ReplayedOperator, in_core
-from epochcast.analyzer.backends.reader.aten_operators import Kind, kind_of
-from epochcast.analyzer.backends.reader.failures import one_line, place_of, why_untraceable
-from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.backends.network.backward import Replay, ReplayedOperator, in_core
+from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
+from epochcast.analyzer.backends.network.operators import Kind, kind_of
+from epochcast.analyzer.backends.network.pretended_device import record_training
+from epochcast.analyzer.backends.network.recording import Recording, storage_of
 from epochcast.analyzer.errors import InputError
 
 
@@ -40,14 +40,16 @@ def trace(
         device_type: whose autocast rules and layouts count, ``cuda`` or ``cpu``; the device need not be there.
         blocks: path of the container of repeated blocks; None or a path that is not there: all of the module is ``before``.
         name: of the model, for messages.
-        extraction: of the operators, see :mod:`.recording` and :mod:`.symbolic`.
+        extraction: of the operators, see :mod:`..network.recording` and :mod:`..network.symbolic`.
 
     Raises:
         InputError: the module's forward fails without values or on stand-ins of torch.fx, or its answer has no gradient.
     """
     what = name or type(module).__name__
     try:
-        recording = record(module, inputs, precision, device_type, extraction)
+        recording = record_training(
+            module, inputs, precision.weights, precision.autocast, device_type, by_fx=extraction == "fx"
+        )
     except InputError:
         raise
     except Exception as error:  # the user's module may raise anything
@@ -88,11 +90,11 @@ def _graph(
     module: nn.Module,
     precision: Precision,
     inputs: tuple[Any, ...],
-    recording: ForwardRecording,
+    recording: Recording,
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    log = replay.log.operators
+    log = replay.operators
     traffic = [
         g.Traffic(
             cast("Kind", kind_of(entry.operator)),
@@ -136,7 +138,7 @@ def _graph(
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
     weights, tied = _weights(module, recording, replay, places)
-    ends = _ends(recording, replay, places)
+    ends = _ends(recording, places)
 
     def block(name: str) -> g.ModelBlock:
         return g.ModelBlock(
@@ -192,14 +194,13 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: ForwardRecording, replay: Replay, places: Sequence[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
     for index, call in enumerate(recording.calls):
-        for leaf in tree_leaves((call.arguments, call.options)):
-            if isinstance(leaf, TensorReference):
-                users[leaf.number].append(index)
+        for tensor in call.inputs:
+            users[tensor.number].append(index)
     sliced = {name for name, parameter in module.named_parameters() if getattr(parameter, "tensor_sliced", False)}
     weights: dict[str, list[g.Weight]] = defaultdict(list)
     tied = []
@@ -208,10 +209,10 @@ def _weights(
         calls = users[number]
         spec = _spec(tensor)
         casts = [
-            replay.tensors[leaf.number].dtype
+            answer.meta.dtype
             for index in calls
             if recording.calls[index].operator is torch.ops.aten._to_copy.default
-            for leaf in tree_leaves(recording.calls[index].result)
+            for answer in recording.calls[index].outputs
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
         homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
@@ -225,12 +226,11 @@ def _weights(
     return weights, tuple(tied)
 
 
-def _ends(recording: ForwardRecording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
+def _ends(recording: Recording, places: Sequence[str]) -> dict[str, g.Tensor]:
     """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):
-        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.result) if isinstance(leaf, TensorReference)]
-        if floating := [tensor for tensor in made if tensor.is_floating_point()]:
+        if floating := [made.meta for made in call.outputs if made.meta.is_floating_point()]:
             ends[place] = _spec(floating[0])
     return ends
 

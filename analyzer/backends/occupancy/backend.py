@@ -49,10 +49,8 @@ class Occupancy:
     configurable: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
-        if not any(map(_installed, ("torch", "onnx"))):
-            raise InputError(
-                f"reading networks needs torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
-            )
+        if not _installed("torch"):
+            raise InputError(f"reading networks needs torch, which is not installed here; {how_to_install('occupancy')}")
         self._gpus = settings.gpus
         self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}
 

@@ -19,7 +19,7 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
 from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks.known_networks import complete
+from epochcast.analyzer.backends.occupancy.networks import complete
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.recording.record import record
 from epochcast.analyzer.traces.trace import read_trace

@@ -12,7 +12,7 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter.counting import block_names, count, count_blocks
 from epochcast.analyzer.backends.convmeter.known_metrics import TABLE, known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.networks.find_network import find_network, import_torchvision
+from epochcast.analyzer.backends.network.find import find_network, import_torchvision
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
 from lab.speed.page import options

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import KINDS
 from epochcast.analyzer.backends.convmeter.training_memory import KEPT
-from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.network.find import find_network
 from lab.speed.page import options
 
 IMAGE_SIZE = 224

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from epochcast.analyzer.backends.networks.find_network import import_torchvision
+from epochcast.analyzer.backends.network.find import import_torchvision
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of

@@ -13,7 +13,7 @@ from torch.nn import functional  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS  # noqa: E402
-from epochcast.analyzer.backends.networks.find_network import find_network  # noqa: E402
+from epochcast.analyzer.backends.network.find import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

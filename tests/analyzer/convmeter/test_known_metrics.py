@@ -33,7 +33,7 @@ def test_a_block_is_found_by_either_name(name: str) -> None:
 def test_the_table_is_what_is_counted_now(network: str, size: int, block: str) -> None:
     """If this fails: lab/speed/convmeter/known_metrics.py --write."""
     from epochcast.analyzer.backends.convmeter.counting import block_path, count
-    from epochcast.analyzer.backends.networks.find_network import find_network
+    from epochcast.analyzer.backends.network.find import find_network
 
     module, inputs = find_network(f"torchvision:{network}", size)
     now = count(module, inputs, network, size, block_path(module, block) if block else "")

@@ -30,7 +30,7 @@ def test_torch_keeps_what_is_assumed(name: str) -> None:
     torch, broken = pytest.importorskip("torch"), (ImportError, RuntimeError)  # built for another torch, it fails at its import
     pytest.importorskip("torchvision", exc_type=broken)  # type: ignore[arg-type]
     from epochcast.analyzer.backends.convmeter.counting import count
-    from epochcast.analyzer.backends.networks.find_network import find_network
+    from epochcast.analyzer.backends.network.find import find_network
 
     network, inputs = find_network(name, 64)
     values = count(network, inputs, name, 64).values

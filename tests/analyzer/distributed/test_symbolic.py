@@ -122,7 +122,7 @@ def test_command_and_service_trace_as_they_are_asked(
     def fails(*_: Any) -> None:
         raise ValueError("traced by fx")
 
-    monkeypatch.setattr("epochcast.analyzer.backends.distributed.recording.forward_by_fx", fails)
+    monkeypatch.setattr("epochcast.analyzer.backends.network.pretended_device.forward_by_fx", fails)
     ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--recipe", recipe)
     config = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40}
     question = DistributedQuestion(config=config, gpu=["T4"], sequence_length=8, recipe=recipe)

@@ -15,7 +15,7 @@ from epochcast.analyzer.backends.distributed.graph import Tensor  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import at_micro_batch  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
-from epochcast.analyzer.backends.reader.aten_operators import kind_of  # noqa: E402
+from epochcast.analyzer.backends.network.operators import kind_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

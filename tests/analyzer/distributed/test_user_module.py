@@ -41,18 +41,11 @@ def deaf(batch):
 def one_tensor(batch=2):
     return Net(), torch.randn(batch, 4)
 
-def needs_values():
-    module = Net(width=int(torch.tensor([8.0]).item()))
-    return module, (torch.randn(5, 4),)
-
 def module_alone():
     return Net()
 
 def keywords():
     return Net(), {"x": torch.randn(5, 4)}
-
-def fails():
-    raise KeyError("config\\nof two lines")
 
 def exits():
     raise SystemExit(2)
@@ -93,17 +86,11 @@ def test_sizes_are_handed_to_a_factory_that_takes_them(own: str) -> None:
     assert _resolved(f"{own}:one_tensor").inputs[0].shape == (2, 4)
 
 
-def test_a_factory_that_needs_values_is_called_off_the_meta_device(own: str) -> None:
-    made = _resolved(f"{own}:needs_values")
-    assert not next(made.module.parameters()).is_meta
-
-
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
         ("module_alone", "without example inputs; its factory must return"),
         ("keywords", "without example inputs"),
-        ("fails", "cannot be built: KeyError"),
         ("exits", "cannot be built: SystemExit"),
         ("asks_more", "cannot be built: TypeError.*width"),
     ],

@@ -29,8 +29,8 @@ from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of
 from epochcast.analyzer.backends.convmeter.points import PHASES, points_file
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.networks.find_network import find_network
-from epochcast.analyzer.backends.reader.failures import failure_reason
+from epochcast.analyzer.backends.network.failures import failure_reason
+from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError
 
 NETWORKS = (

@@ -11,7 +11,7 @@ from epochcast.analyzer.backends.distributed.models.architecture import Architec
 from epochcast.analyzer.backends.distributed.models.huggingface import read_config
 from epochcast.analyzer.backends.distributed.models.named import NAMED, from_text, named
 from epochcast.analyzer.backends.distributed.models.user_module import UserModule, load
-from epochcast.analyzer.backends.user_factory import IMPORT_PATH
+from epochcast.analyzer.backends.network.factory import IMPORT_PATH
 
 
 def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Architecture | UserModule:

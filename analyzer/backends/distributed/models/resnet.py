@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from epochcast.analyzer.backends.distributed.models.architecture import BOTTLENECK, RESNET_WIDTHS, Architecture
 from epochcast.analyzer.backends.distributed.models.ends import CrossEntropy
-from epochcast.analyzer.backends.networks.blocks import Residual, classifier, conv_norm
+from epochcast.analyzer.backends.network.blocks import Residual, classifier, conv_norm
 
 
 class Classifier(nn.Module):

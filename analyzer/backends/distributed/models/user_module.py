@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.backends.user_factory import import_factory, module_and_inputs, needed_arguments, type_and_text
+from epochcast.analyzer.backends.network.factory import Built, arguments_of, import_factory, module_and_inputs
 from epochcast.analyzer.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,33 +42,29 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
         InputError: the factory cannot be imported, fails, gives no module, no example inputs, or others than of the
             ``batch`` samples that were requested.
     """
-    import torch
     from torch import Tensor
-    from torch.utils._pytree import tree_leaves
+    from torch.utils._pytree import tree_leaves, tree_map_only
+
+    from epochcast.analyzer.backends.network.find import built
 
     factory = import_factory(path, "model")
-    wanted = {"batch": batch, "sequence_length": sequence_length}
-    try:
-        takes = signature(factory).parameters
-        options = {name: value for name, value in wanted.items() if name in takes and value is not None}
-        options = needed_arguments(factory, _UNASKED) | options
-        try:
-            with torch.device("meta"):  # where weights take no memory
-                made = factory(**options)
-        except Exception:  # it needs values, or fails anywhere
-            made = factory(**options)
-    except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the model {path!r} cannot be built: {type_and_text(error)}; fix its factory") from error
-    module, inputs = module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
+    given = {"batch": batch or 0, "sequence_length": sequence_length or 0}
+
+    def build() -> Built:
+        made = factory(**arguments_of(factory, given, _UNASKED))
+        return module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
+
+    module, inputs = built(path, build, what="model")
     if inputs is None:
         raise InputError(
             f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), a tuple of "
             "the module's arguments"
         )
-    tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()]
-    if "batch" in options and len(tensors[0]) != options["batch"]:
+    inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), inputs)
+    samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim())
+    if batch and "batch" in signature(factory).parameters and samples != batch:
         raise InputError(
-            f"the model {path!r} gives example inputs of {len(tensors[0])} samples for batch={options['batch']}; "
+            f"the model {path!r} gives example inputs of {samples} samples for batch={batch}; "
             "let the first axis of its first input be the batch"
         )
     return UserModule(path, module, inputs)

@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     shapes_of,
 )
 from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.reader.aten_operators import Kind
+from epochcast.analyzer.backends.network.operators import Kind
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import op_bench
 from epochcast.regressor import Catalog

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +34,6 @@ is the way back of its gradient.
 
 The paper's edge types are forward and backward (Table I); a graph as it is read has the first two alone.
 """
-
-_ARRAYS = ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_types", "edge_elements", "edge_fixed")
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class ComputationGraph:
         return self.hyper_parameters[:, HYPER_PARAMETERS.index(name)]
 
     def at_batch(self, batch: int) -> ComputationGraph:
-        """The graph of another batch size, without another export: what is not fixed is proportional to it."""
+        """The graph of another batch size, without reading the network again: what is not fixed is proportional to it."""
         factor = batch / self.batch
         return replace(
             self,
@@ -164,23 +160,3 @@ class ComputationGraph:
         np.add.at(change, np.arange(n), self.column("written"))
         np.add.at(change, last + 1, -self.column("written"))
         return float(np.cumsum(change)[:n].max(initial=0.0))
-
-
-def join(name: str, graphs: tuple[ComputationGraph, ...]) -> ComputationGraph:
-    """Graphs that run one after the other as one without edges between them: the towers of a multimodal network.
-
-    The paper models modalities "separately as independent graph structures" (section V-A2).
-    """
-    offsets = np.cumsum([0, *(len(graph) for graph in graphs[:-1])])
-    shifted = [replace(graph, edges=graph.edges + offset) for graph, offset in zip(graphs, offsets, strict=True)]
-    arrays: dict[str, Any] = {
-        array: np.concatenate([getattr(graph, array) for graph in shifted], axis=int(array == "edges")) for array in _ARRAYS
-    }
-    return ComputationGraph(
-        name=name,
-        batch=graphs[0].batch,
-        words=tuple(word for graph in graphs for word in graph.words),
-        weight_elements=sum(graph.weight_elements for graph in graphs),
-        unknown=dict(sum((Counter(graph.unknown) for graph in graphs), Counter())),
-        **arrays,
-    )

@@ -1,4 +1,4 @@
-"""A graph as it is read, operator by operator, from torch's exported programs or ONNX files."""
+"""A graph as it is read, operator by operator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epochcast.analyzer.backends.network.operators import UNKNOWN
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.operator_work import flops, temporary
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import UNKNOWN
-from epochcast.analyzer.backends.reader.onnx_values import Value, distinct
 from epochcast.analyzer.errors import InputError
 
 SAMPLES = 1009
@@ -72,37 +71,7 @@ class GraphBuilder:
     unknown: Counter[str] = field(default_factory=Counter)
     weights: dict[str, int] = field(default_factory=dict)
 
-    def read(
-        self,
-        word: str,
-        operator: str,
-        hyper: Mapping[str, float],
-        inputs: Iterable[Value],
-        answers: Iterable[int],
-        floating: bool,
-    ) -> None:
-        """Add an operator by the tensors that it reads, each once.
-
-        Args:
-            word, operator, hyper, floating: as for :meth:`add`.
-            inputs: what it reads.
-            answers: elements of each tensor that it answers.
-        """
-        read, weights, deliveries, of_the_input = Elements(), 0.0, [], False
-        for value in inputs:
-            of_the_input |= value.of_the_input
-            if value.weight:
-                weights += value.distinct
-                self.weights[value.weight] = max(distinct(value.written), self.weights.get(value.weight, 0))
-                continue
-            elements = self._elements(value.distinct, value.of_the_input)
-            read += elements
-            if value.writer is not None:
-                deliveries.append(Delivery(value.writer, value.moved, elements))
-        written = sum((self._elements(answer, of_the_input) for answer in answers), Elements())
-        self.add(word, operator, hyper, read, written, weights, floating, deliveries)
-
-    def _elements(self, elements: int, of_the_input: bool) -> Elements:
+    def elements(self, elements: int, of_the_input: bool) -> Elements:
         """Those of a tensor, which depends on the network's input or does not."""
         if self.every_reached:
             return Elements(elements, 0.0 if of_the_input else elements)

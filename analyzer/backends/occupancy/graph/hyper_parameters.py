@@ -6,67 +6,51 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import ELEMENTWISE
-from epochcast.analyzer.backends.reader.onnx_values import Value
+from torch import Tensor
+
+from epochcast.analyzer.backends.network.operators import ELEMENTWISE
 
 Hyper = Mapping[str, float]
 Shape = tuple[int, ...]
 Settings = Mapping[str, Any]
 
 
-def hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, settings: Settings) -> dict[str, float]:
+def hyper_parameters(word: str, inputs: Sequence[Tensor], answer: Shape, settings: Settings) -> dict[str, float]:
     """By HYPER_PARAMETERS, without those that do not apply.
 
     Args:
         word: of the operator.
         inputs: its tensors, weights among them, without those that are left out; of a product what is multiplied comes first.
         answer: shape of the first tensor that it answers.
-        settings: by the names of the schemas of torch's operators; of an ONNX node by :func:`onnx_settings`.
+        settings: by the names of the schemas of torch's operators.
     """
     hyper = _hyper_parameters(word, inputs, answer, settings) if inputs else {}
     return {name: float(value) for name, value in hyper.items()} | {"strided": float(_strided(word, inputs, answer))}
 
 
-def onnx_settings(attributes: Mapping[str, Any], answer: Shape) -> Settings:
-    """Attributes of an ONNX node by torch's names; ``answer`` is the shape of what it answers."""
-    axis = attributes.get("axis", -1)
-    heads = attributes.get("q_num_heads", attributes.get("num_heads"))
-    return {
-        "kernel_size": attributes.get("kernel_shape"),
-        "stride": attributes.get("strides", [1] if "kernel_shape" in attributes else None),
-        "dilation": attributes.get("dilations"),
-        "groups": attributes.get("group", 1),
-        "num_groups": attributes.get("num_groups"),
-        "dim": axis,
-        "normalized_shape": answer[axis:],
-        "equation": attributes["equation"].decode() if "equation" in attributes else None,
-        "transposed": attributes.get("transA"),
-        "heads": heads,
-        "packed_heads": heads or 1,
-        "batch_first": attributes.get("layout"),
-        "bidirectional": attributes.get("direction") == b"bidirectional",
-    }
-
-
-def _strided(word: str, inputs: Sequence[Value], answer: Shape) -> bool:
+def _strided(word: str, inputs: Sequence[Tensor], answer: Shape) -> bool:
     if word in ELEMENTWISE:  # broadcast ones are read with strides too
-        return any(not value.contiguous or value.shape != answer for value in inputs if value.shape)
-    return any(not value.contiguous for value in (inputs if word == "concatenate" else inputs[:1]))
+        return any(not value.is_contiguous() or value.shape != answer for value in inputs if value.shape)
+    return any(not value.is_contiguous() for value in (inputs if word == "concatenate" else inputs[:1]))
 
 
-def _hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
+def _hyper_parameters(word: str, inputs: Sequence[Tensor], answer: Shape, settings: Settings) -> Hyper:
     shape = inputs[0].shape
     match word:
         case "convolution" | "transposed_convolution":
             return _convolution(inputs, answer, settings)
         case "linear" | "matmul":
-            inner = shape[0 if settings.get("transposed") else -1]
-            if settings.get("equation"):
-                inner = _summed(settings["equation"], inputs)
+            inner = _summed(settings["equation"], inputs) if "equation" in settings else shape[-1]
             product = {"input_features": inner, "output_features": (1, *answer)[-1], "reduced": inner}
             return product if word == "linear" else {**product, "rows": answer[-2] if len(answer) > 1 else 1}
         case "attention":
-            return _attention(shape, inputs[1].shape, answer, settings)
+            return {
+                "input_features": shape[-1],
+                "output_features": answer[-1],
+                "heads": shape[-3] if len(shape) > 2 else 1,
+                "rows": shape[-2],
+                "reduced": inputs[1].shape[-2],
+            }
         case "lstm" | "gru" | "rnn":
             directions = 2 if settings.get("bidirectional") else 1
             return {
@@ -83,7 +67,7 @@ def _hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, setting
         case "layer_norm" | "rms_norm":
             return {"reduced": math.prod(settings["normalized_shape"])}
         case "group_norm":
-            groups = settings.get("num_groups") or settings.get("group") or answer[1]
+            groups = settings.get("num_groups", answer[1])
             reduced = math.prod(answer) / max(1, answer[0] * groups)
             return {"input_features": answer[1], "groups": groups, "reduced": reduced}
         case "softmax":
@@ -95,12 +79,9 @@ def _hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, setting
     return {}
 
 
-def _convolution(inputs: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
-    image, groups = inputs[0].shape, settings.get("groups", 1)
-    # Scales of quantised ones come before the weight; an image may be without a batch.
-    weight = next((value for value in inputs[1:] if len(value.shape) == len(image)), inputs[1])
-    kernel = weight.shape[2:]
-    channels = -1 - len(kernel)
+def _convolution(inputs: Sequence[Tensor], answer: Shape, settings: Settings) -> Hyper:
+    image, kernel, groups = inputs[0].shape, inputs[1].shape[2:], settings.get("groups", 1)
+    channels = -1 - len(kernel)  # an image may be without a batch
     return {
         "input_features": image[channels],
         "output_features": answer[channels],
@@ -113,7 +94,7 @@ def _convolution(inputs: Sequence[Value], answer: Shape, settings: Settings) -> 
     }
 
 
-def _summed(equation: str, inputs: Sequence[Value]) -> int:
+def _summed(equation: str, inputs: Sequence[Tensor]) -> int:
     """Elements over which an einsum sums: the sides of the axes that the answer does not have."""
     terms, _, answered = equation.replace(" ", "").partition("->")
     sides: dict[str, int] = {}
@@ -121,17 +102,6 @@ def _summed(equation: str, inputs: Sequence[Value]) -> int:
         if "..." not in axes:
             sides |= zip(axes, value.shape, strict=True)
     return math.prod(side for axis, side in sides.items() if axis not in answered)
-
-
-def _attention(query: Shape, key: Shape, answer: Shape, settings: Settings) -> Hyper:
-    packed = settings.get("packed_heads") if len(query) <= 3 else None  # ONNX may have all heads in the last axis
-    return {
-        "input_features": query[-1] / (packed or 1),
-        "output_features": answer[-1] / (packed or 1),
-        "heads": packed or settings.get("heads") or (query[-3] if len(query) > 2 else 1),
-        "rows": query[-2],
-        "reduced": key[-2],
-    }
 
 
 def _pool(shape: Shape, answer: Shape, settings: Settings) -> Hyper:

@@ -17,7 +17,7 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks.build_network import build_network  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import build_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 OWN = """
@@ -83,10 +83,10 @@ def test_towers_are_apart() -> None:
     assert not ((graph.edges[0] < first) & (graph.edges[1] >= first)).any()
 
 
-def test_a_graph_is_exported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = []
-    export = module._export
-    monkeypatch.setattr(module, "_export", lambda asked: exported.append(asked) or export(asked))
+    read = module._read
+    monkeypatch.setattr(module, "_read", lambda asked: exported.append(asked) or read(asked))
     module._remembered.cache_clear()
     for batch in (1, 4, 4):
         graph_of(NetworkConfiguration("lenet", batch))

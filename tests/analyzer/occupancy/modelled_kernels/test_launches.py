@@ -7,7 +7,7 @@ import pytest
 from made_graph import made_graph
 from made_launches import Launch, occupancy
 
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
+from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches, model_sm_use

@@ -1,4 +1,4 @@
-"""A network by what the user calls it: a name of torchvision or of timm, or an import path."""
+"""A network by what the user calls it: a name of torchvision or of timm, an import path, or an ONNX file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -17,14 +16,16 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.reader.failures import one_line
-from epochcast.analyzer.backends.user_factory import (
+from epochcast.analyzer.backends.network.factory import (
     IMPORT_PATH,
+    Built,
+    arguments_of,
     import_factory,
     module_and_inputs,
-    needed_arguments,
     type_and_text,
 )
+from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.onnx_file import read_onnx
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
 
@@ -40,18 +41,16 @@ _WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
 """Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
 
-_REQUIRED_OPTIONS = {"batch": 1, "classes": 1000}
-"""Arguments for factories that require them."""
-
 
 def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
     """Build a network, and what it is called with for one image.
 
     Args:
         text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in torchvision (classification) and
-            timm, in this order; or ``package.module:factory``. A factory gives the network, or (network, inputs), whose first
-            sample is taken; it may have parameters ``image_size`` and ``batch``. It runs code of that module: take import
-            paths from the user's own files alone.
+            timm, in this order; ``package.module:factory``; or the path of a file that ends in ``.onnx``, which may be for a
+            fixed number of images. A factory gives the network, or (network, inputs), whose first sample is taken; it may have
+            parameters ``image_size`` and ``batch``. It runs code of that module: take import paths from the user's own files
+            alone.
         image_size: side of the square image, pixels.
         device: where it is built, with random weights; on ``meta`` it takes neither memory nor time to initialise.
 
@@ -62,23 +61,20 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
         raise InputError(
             f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
         )
-    build = _builder(text, image_size)
-    network, inputs = built(text, build, device)
+    if text.endswith(".onnx"):
+        return read_onnx(text, {"batch": 1, "image_size": image_size})[:2]
+    network, inputs = built(text, _builder(text, image_size), device)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
     return network.to(device), tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
 
 
-WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
-"""A network, and its inputs if its factory gives them."""
-
-
-def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
+def _builder(text: str, image_size: int) -> Callable[[], Built]:
     library, _, name = text.rpartition(":")
     if library in _LIBRARIES or not library:
         for source in (library,) if library else _LIBRARIES:
             if name in _names(source, needed=bool(library)):
-                return lambda: (_from_library(source, name), None)
+                return lambda: (_from_library(source, name, image_size), None)
         raise InputError(_unknown(text, library, name))
     if not IMPORT_PATH.fullmatch(text):
         raise InputError(f"{text!r} is not a network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
@@ -124,12 +120,20 @@ def import_torchvision() -> ModuleType:
                 del sys.modules[name]  # what was imported halfway
 
 
-def _from_library(library: str, name: str) -> nn.Module:
+def _from_library(library: str, name: str, image_size: int) -> nn.Module:
     if library == "torchvision":
         return import_torchvision().models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {}))
+    return timm_network(name, image_size)
+
+
+def timm_network(name: str, image_size: int) -> nn.Module:
+    """A network of timm; transformers have positions or windows for the size that they are built for."""
+    import_torchvision()  # which timm imports, as it is
     import timm
 
-    return timm.create_model(name, pretrained=False)
+    usual = timm.get_pretrained_cfg(name)
+    sized = usual is not None and usual.fixed_input_size and usual.input_size[-1] != image_size
+    return timm.create_model(name, pretrained=False, **({"img_size": image_size} if sized else {}))
 
 
 def _unknown(text: str, library: str, name: str) -> str:
@@ -146,18 +150,17 @@ def _unknown(text: str, library: str, name: str) -> str:
     return f"unknown network {text!r}; {hint} (for your own, give an import path, package.module:factory)"
 
 
-def _from_factory(path: str, image_size: int) -> WithOrWithoutInputs:
+def _from_factory(path: str, image_size: int) -> Built:
     factory = import_factory(path)
-    options = needed_arguments(factory, _REQUIRED_OPTIONS)
-    if "image_size" in signature(factory).parameters:
-        options["image_size"] = image_size
-    network, inputs = module_and_inputs(path, factory(**options))
+    network, inputs = module_and_inputs(
+        path, factory(**arguments_of(factory, {"image_size": image_size}, {"batch": 1, "classes": 1000}))
+    )
     if inputs is not None:
         inputs = tree_map_only(Tensor, lambda tensor: tensor[:1] if tensor.dim() else tensor, inputs)
     return network, inputs
 
 
-def built(text: str, build: Callable[[], WithOrWithoutInputs], device: str) -> WithOrWithoutInputs:
+def built(text: str, build: Callable[[], Built], device: str = "meta", what: str = "network") -> Built:
     """What ``build`` gives: for ``meta`` without memory where the network's constructor works there, and as it is where not.
 
     Raises:
@@ -176,7 +179,7 @@ def built(text: str, build: Callable[[], WithOrWithoutInputs], device: str) -> W
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the network {text!r} cannot be built: {type_and_text(error)}") from error
+        raise InputError(f"the {what} {text!r} cannot be built: {type_and_text(error)}") from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A network of the user's own by import path: the factory, what it is called with, and what it gives; torch is not loaded."""
+"""A network of the user's own by import path: the factory, what it is called with, and what it gives; torch is loaded last."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """``package.module:factory``."""
+
+Built = tuple["nn.Module", tuple[Any, ...] | None]
+"""A network, and what it is called with if its factory says so."""
 
 
 def import_factory(path: str, what: str = "network") -> Callable[..., object]:
@@ -45,15 +48,14 @@ def import_factory(path: str, what: str = "network") -> Callable[..., object]:
     return factory
 
 
-def needed_arguments(factory: Callable[..., object], usual: Mapping[str, int]) -> dict[str, int]:
-    """Those of the ``usual`` arguments that the factory cannot be called without."""
+def arguments_of(factory: Callable[..., object], given: Mapping[str, int], usual: Mapping[str, int]) -> dict[str, int]:
+    """What a factory is called with: of the ``given`` sizes those that it takes, of the usual ones those that it must have."""
     takes = signature(factory).parameters
-    return {name: value for name, value in usual.items() if name in takes and takes[name].default is Parameter.empty}
+    required = {name: value for name, value in usual.items() if name in takes and takes[name].default is Parameter.empty}
+    return required | {name: value for name, value in given.items() if name in takes and value}
 
 
-def module_and_inputs(
-    path: str, made: Any, what: str = "network", returns: str = "a torch.nn.Module"
-) -> tuple[nn.Module, tuple[Any, ...] | None]:
+def module_and_inputs(path: str, made: Any, what: str = "network", returns: str = "a torch.nn.Module") -> Built:
     """What a factory gave: its module, and what that is called with (None: the factory says nothing of it).
 
     Args:

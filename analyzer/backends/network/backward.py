@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.distributed.attention_operator import flops_of
-from epochcast.analyzer.backends.distributed.graph import Phase
-from epochcast.analyzer.backends.distributed.recording import ForwardRecording, TensorReference
-from epochcast.analyzer.backends.reader.aten_operators import kind_of
-from epochcast.analyzer.backends.reader.failures import one_line
-from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.backends.network.attention import flops_of
+from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.operators import kind_of
+from epochcast.analyzer.backends.network.recording import Recording, TensorReference, references, storage_of
 from epochcast.analyzer.errors import InputError
 
+Phase = Literal["forward", "backward"]
 
-@dataclass
+
+@dataclass(frozen=True)
 class ReplayedOperator:
     """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
 
@@ -37,38 +37,7 @@ class ReplayedOperator:
     flops: float
 
 
-class _ReplayLog(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.operators: list[ReplayedOperator] = []
-        self.call = -1
-        self.phase: Phase = "forward"
-
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answer = operator(*args, **(kwargs or {}))
-        node = torch._C._current_autograd_node() if self.phase == "backward" else None
-        if node is not None:
-            self.call = node.metadata.get("call", self.call)  # gradients that meet are added between nodes: counted at the last
-        # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
-        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
-            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-            outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-            self.operators.append(
-                ReplayedOperator(
-                    operator=operator,
-                    call=self.call,
-                    phase=self.phase,
-                    arguments=(*args, *(kwargs or {}).values()),
-                    inputs=tensors,
-                    outputs=outputs,
-                    flops=flops_of(operator, args, answer),
-                )
-            )
-        return answer
-
-
-@dataclass
-class Replay:
+class Replay(TorchDispatchMode):
     """The second run of a recording, on the meta device with gradients.
 
     Attributes:
@@ -76,27 +45,43 @@ class Replay:
         tensors: by their number in the recording.
         saved: bytes kept for backward, by the call that keeps them and the call that made them.
         core_inputs: of each storage that attention's core reads and that nothing keeps, a call of the core and its bytes.
-        log: what ran.
+        operators: what ran, of which :meth:`run` writes down all that moves data.
     """
 
-    recording: ForwardRecording
-    tensors: dict[int, Tensor] = field(default_factory=dict)
-    saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
-    core_inputs: dict[int, tuple[int, float]] = field(default_factory=dict)
-    log: _ReplayLog = field(default_factory=_ReplayLog)
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+        self.tensors: dict[int, Tensor] = {}
+        self.saved: dict[tuple[int, int], float] = defaultdict(float)
+        self.core_inputs: dict[int, tuple[int, float]] = {}
+        self.operators: list[ReplayedOperator] = []
+        self._call = -1
+        self._phase: Phase = "forward"
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = operator(*args, **(kwargs or {}))
+        node = torch._C._current_autograd_node() if self._phase == "backward" else None
+        if node is not None:  # gradients that meet are added between nodes: counted at the last
+            self._call = node.metadata.get("call", self._call)
+        # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
+        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
+            arguments, flops = (*args, *(kwargs or {}).values()), flops_of(operator, args, answer)
+            entry = ReplayedOperator(operator, self._call, self._phase, arguments, _tensors(arguments), _tensors(answer), flops)
+            self.operators.append(entry)
+        return answer
 
     def run(self, what: str) -> None:
         """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
         try:
             self._forward()
-            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.outputs) if isinstance(leaf, TensorReference)]
+            ends = [self.tensors[place.number] for place in references(self.recording.outputs)]
             if ends := [tensor for tensor in ends if tensor.requires_grad]:
                 self._backward(ends)
                 return
         except RuntimeError as error:
-            call = self.recording.calls[self.log.call]
+            call = self.recording.calls[self._call]
             raise InputError(
-                f"{what} cannot be traced in the {self.log.phase} pass of {call.operator} in its module "
+                f"{what} cannot be traced in the {self._phase} pass of {call.operator} in its module "
                 f"{call.module or what!r}: {one_line(error)}; compute this with operators that torch differentiates"
             ) from error
         raise InputError(f"{what} returns no tensor with a gradient; return its loss or its output, with parameters to train")
@@ -111,38 +96,41 @@ class Replay:
         def pack(tensor: Tensor) -> Tensor:
             if storage_of(tensor) not in known:
                 known.add(storage_of(tensor))
-                keeper = self.log.call
+                keeper = self._call
                 self.saved[keeper, makers.get(storage_of(tensor), keeper)] += tensor.untyped_storage().nbytes()
             return tensor
 
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.log:
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self:
             for index, call in enumerate(self.recording.calls):
-                self.log.call = index
+                self._call = index
                 args, kwargs = tree_map_only(TensorReference, self._tensor, (call.arguments, call.options))
                 if in_core(call.module):
-                    for tensor in (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
+                    for tensor in _tensors((args, kwargs)):
                         maker = makers.get(storage_of(tensor))
                         if maker is not None and not in_core(self.recording.calls[maker].module):
                             self.core_inputs[storage_of(tensor)] = index, float(tensor.untyped_storage().nbytes())
                 with torch.set_grad_enabled(call.trained):
                     answer = call.operator(*args, **kwargs)
-                for place, tensor in zip(tree_leaves(call.result), tree_leaves(answer), strict=True):
-                    if isinstance(place, TensorReference):
-                        self.tensors[place.number] = tensor
-                        makers.setdefault(storage_of(tensor), index)
-                        if tensor.grad_fn is not None:
-                            tensor.grad_fn.metadata.setdefault("call", index)
+                for place, tensor in zip(call.outputs, _tensors(answer), strict=True):
+                    self.tensors[place.number] = tensor
+                    makers.setdefault(storage_of(tensor), index)
+                    if tensor.grad_fn is not None:
+                        tensor.grad_fn.metadata.setdefault("call", index)
         for storage in self.core_inputs.keys() & known:
             del self.core_inputs[storage]
 
     def _backward(self, ends: list[Tensor]) -> None:
         gradients = [torch.ones_like(tensor) for tensor in ends]
-        self.log.phase = "backward"
-        with self.log:
+        self._phase = "backward"
+        with self:
             torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
 
     def _tensor(self, place: TensorReference) -> Tensor:
         return self.tensors[place.number]
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def in_core(module: str) -> bool:

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import block_path  # noqa: E402
-from epochcast.analyzer.backends.networks import find_network as finding  # noqa: E402
-from epochcast.analyzer.backends.networks.find_network import find_network  # noqa: E402
+from epochcast.analyzer.backends.network import find as finding  # noqa: E402
+from epochcast.analyzer.backends.network.find import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 needs_convnets = pytest.mark.skipif(

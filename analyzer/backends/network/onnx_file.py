@@ -1,0 +1,302 @@
+"""A network in an ONNX file as a module that calls torch, so that it is read like every other; needs the onnx library."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.onnx_operators import DTYPES, FUSED, OPERATORS, READ_BY_VALUE
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
+
+_LARGEST_KEPT = 1024
+"""Elements of a weight up to which its values may decide shapes."""
+
+_MOST_MADE = 64
+"""Elements of a tensor up to which its values are followed, where the file makes it of its size."""
+
+_MADE_OF_SIZES = {"ConstantOfShape", "Expand", "Tile"}
+
+_STATISTICS = {"BatchNormalization": slice(3, 5)}
+"""Inputs that are not trained."""
+
+_ROLES = {
+    "image_size": ("height", "width", "image", "pixel"),
+    "channels": ("channel",),
+    "sequence": ("seq", "length", "token", "step", "time", "position"),
+    "hidden": ("hidden", "feature", "embed"),
+    "batch": ("batch",),
+}
+"""Parts of the names that exporters and users give to open axes."""
+
+_USUAL = {"channels": 3}
+"""What an open axis is where it is not given."""
+
+
+def read_onnx(text: str, sizes: Mapping[str, int]) -> tuple[nn.Module, tuple[Any, ...], int]:
+    """The network of a file, or of several that run one after the other; what it is called with; and how many samples that is.
+
+    Weights have no memory and their values are not read; weights that are kept in other files are not needed.
+
+    Args:
+        text: path of the file, or paths separated by commas.
+        sizes: what open axes become, by ``batch``, ``image_size``, ``channels``, ``sequence`` and ``hidden``; 0 is not given.
+
+    Raises:
+        InputError: the onnx library is missing; the file is none, not whole, or has control flow or an operator that is not
+            known; an open axis is not given; or a size is given that the file has fixed at another, or that no axis is.
+    """
+    paths = text.split(",") if "," in text and not Path(text).is_file() else [text]
+    seen: dict[str, set[int]] = {}
+    networks, given = [], []
+    for path in map(str.strip, paths):
+        model, weights = _load(path)
+        networks.append(_Network(path, model, weights))
+        inputs = [entry for entry in model.graph.input if entry.name not in networks[-1].held]
+        if not any(entry.type.tensor_type.shape.dim for entry in inputs):
+            raise InputError(f"{path!r} takes no tensor; give the file of a network")
+        given.append(tuple(_input(path, entry, sizes, seen) for entry in inputs))
+    for role, size in sizes.items():
+        called = role.replace("_", " ")
+        if role != "batch" and size and role not in seen:
+            raise InputError(f"no axis of the inputs of {text!r} is its {called}, but {called} {size} was given; leave it out")
+        if role != "batch" and size and size not in seen[role]:
+            exported = " or ".join(map(str, sorted(seen[role])))
+            raise InputError(
+                f"{text!r} is exported for {called} {exported}, not {size}; give that, or export it with this axis open"
+            )
+    batch = min(seen.get("batch", {1}))
+    return (networks[0], given[0], batch) if len(networks) == 1 else (_Towers(networks), tuple(given), batch)
+
+
+def _load(path: str) -> tuple[Any, list[Any]]:
+    """The checked model with its local functions inlined, and its weights.
+
+    Weights that are large, or whose values lie in another file, become inputs of the graph: only their sizes are needed, and
+    checking and copying hundreds of megabytes takes seconds.
+    """
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError as error:
+        raise InputError(f"reading {path!r} needs the onnx library; {how_to_install('onnx')}") from error
+    if not Path(path).is_file():
+        raise InputError(f"no such file: {path!r}; give the path of an ONNX file")
+    try:
+        model = onnx.load(path, load_external_data=False)
+        graph, weights = model.graph, list(model.graph.initializer)
+        kept = [
+            one for one in weights if one.data_location != onnx.TensorProto.EXTERNAL and math.prod(one.dims) <= _LARGEST_KEPT
+        ]
+        names = {entry.name for entry in graph.input} | {weight.name for weight in kept}
+        for one in weights:
+            if one.name not in names:
+                graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+        onnx.checker.check_model(model)
+        return onnx.inliner.inline_local_functions(model) if model.functions else model, weights
+    except Exception as error:  # of protobuf, of the checker or of the operating system
+        raise InputError(f"{path!r} is no ONNX file that can be read: {one_line(error)}; export the network again") from error
+
+
+def _input(path: str, entry: Any, sizes: Mapping[str, int], seen: dict[str, set[int]]) -> Tensor:
+    """A tensor for an input of the graph, the sides of whose axes are added to ``seen`` by their roles.
+
+    The batch is the axis that says so by its name, else the first. Other axes are known by their names, else by where they are:
+    images have four axes, tokens are two axes of whole numbers, steps of a recurrent network three axes.
+    """
+    axes, dtype = entry.type.tensor_type.shape.dim, DTYPES[entry.type.tensor_type.elem_type]
+    by_place = {
+        (4, True): ("batch", "channels", "image_size", "image_size"),
+        (3, True): ("batch", "sequence", "hidden"),
+        (2, False): ("batch", "sequence"),
+    }.get((len(axes), dtype.is_floating_point), ("batch", *[""] * len(axes))[: len(axes)])
+    named = [
+        next((role for role, parts in _ROLES.items() if any(part in axis.dim_param.lower() for part in parts)), "")
+        for axis in axes
+    ]
+    if "batch" in named:  # another axis is the batch: what comes first is not
+        by_place = tuple("sequence" if role == "batch" else role for role in by_place)
+    shape = []
+    for place, (axis, name, usual) in enumerate(zip(axes, named, by_place, strict=True)):
+        role = name or usual
+        side = axis.dim_value or sizes.get(role, 0) or _USUAL.get(role, 0)
+        if not side:
+            called = f" ({axis.dim_param})" if axis.dim_param else ""
+            remedy = f"give the {role.replace('_', ' ')}" if role else "export it with this axis fixed"
+            raise InputError(f"{path!r} leaves axis {place}{called} of its input {entry.name!r} open; {remedy}")
+        seen.setdefault(role, set()).add(side)
+        shape.append(side)
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+class _Towers(nn.Module):
+    """Networks that run one after the other: the towers of a multimodal network."""
+
+    def __init__(self, towers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.towers = nn.ModuleList(towers)
+
+    def forward(self, *inputs: tuple[Any, ...]) -> list[Any]:
+        """What each answers to its inputs."""
+        return [tower(*given) for tower, given in zip(self.towers, inputs, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """An operator as torch runs it: its type in :mod:`.onnx_operators`, and its node, of fused nodes the last."""
+
+    operator: str
+    node: Any
+    inputs: tuple[str, ...]
+
+
+class _Network(nn.Module):
+    """Runs the nodes of a graph: with torch where they work on tensors, with onnx's own evaluator on values that are known."""
+
+    def __init__(self, path: str, model: Any, weights: Sequence[Any]) -> None:
+        super().__init__()
+        import onnx
+
+        self.onnx, self.path, self.graph, self.opsets = onnx, path, model.graph, list(model.opset_import)
+        self.known: dict[str, Any] = {}
+        self.held: dict[str, str] = {}  # names of parameters and buffers, which may have no dots, by those in the file
+        kept = {name for node in self.graph.node for name in node.input[_STATISTICS.get(node.op_type, slice(0))]}
+        copies = {node.input[0]: node.output[0] for node in self.graph.node if node.op_type == "Identity"}
+        small = {weight.name for weight in self.graph.initializer}
+        for weight in weights:
+            if weight.data_type in DTYPES and DTYPES[weight.data_type].is_floating_point and weight.dims:
+                self._hold(weight.name, weight, trained=weight.name not in kept)
+                if weight.name in copies:  # exports keep equal weights once
+                    self._hold(copies[weight.name], weight, trained=True)
+            elif weight.name in small:
+                self.known[weight.name] = onnx.numpy_helper.to_array(weight)
+            else:
+                self._hold(weight.name, weight, trained=False)
+        self.calls = list(_fused(self.graph, {weight.name for weight in weights}))
+
+    def _hold(self, name: str, weight: Any, trained: bool) -> None:
+        tensor = torch.empty(tuple(weight.dims), dtype=DTYPES[weight.data_type], device="meta")
+        self.held[name] = f"weight_{len(self.held)}"
+        if trained:
+            self.register_parameter(self.held[name], nn.Parameter(tensor))
+        else:
+            self.register_buffer(self.held[name], tensor)
+
+    def forward(self, *inputs: Tensor) -> list[Any]:
+        """The outputs of the graph."""
+        names = [entry.name for entry in self.graph.input if entry.name not in self.held]
+        values: dict[str, Any] = dict(zip(names, inputs, strict=True)) | self.known
+        values |= {name: getattr(self, held) for name, held in self.held.items()}
+        for call in self.calls:
+            missing = [name for name in call.node.output if name and name not in values]
+            if missing:
+                answers = self._run(call, [values.get(name) for name in call.inputs])
+                values |= dict(zip(call.node.output, answers, strict=False))
+        return [values.get(entry.name) for entry in self.graph.output]
+
+    def _run(self, call: _Call, inputs: list[Any]) -> Sequence[Any]:
+        kind, node = call.operator, call.node
+        if kind in ("If", "Loop", "Scan", "SequenceMap"):
+            raise InputError(
+                f"{self.path!r} has control flow (the operator {kind}), which an operator graph cannot hold; "
+                "export it for fixed sizes, without branches and loops"
+            )
+        if kind == "Shape":
+            start, end = (next((entry.i for entry in node.attribute if entry.name == name), None) for name in ("start", "end"))
+            return [np.array(inputs[0].shape[start:end], dtype=np.int64)]
+        if not any(isinstance(value, Tensor) for value in inputs):
+            made = math.prod(inputs[-1].tolist()) if kind in _MADE_OF_SIZES else 0
+            if made <= _MOST_MADE and (evaluated := self._evaluate(call, inputs)) is not None:
+                return evaluated
+        if kind not in OPERATORS:
+            called = f"{node.domain}:{kind}" if node.domain else kind
+            raise InputError(f"{self.path!r} holds the operator {called}, which is not known; export the network without it")
+        first = len(inputs) if kind not in READ_BY_VALUE else int(isinstance(inputs[0], Tensor) or len(inputs) > 1)
+        given = [*map(_as_tensor, inputs[:first]), *inputs[first:]]
+        attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        try:
+            answer = OPERATORS[kind](*given, **attributes)
+        except Exception as error:  # torch's own, or of a value that a shape depends on
+            raise InputError(
+                f"{self.path!r} cannot be followed at its operator {kind} {node.name!r}: {one_line(error)}; "
+                "give other sizes, or export it again"
+            ) from error
+        return answer if isinstance(answer, (tuple, list)) else [answer]
+
+    def _evaluate(self, call: _Call, inputs: Sequence[Any]) -> list[Any] | None:
+        """What a node of known values answers; None where onnx's evaluator does not have it."""
+        from onnx.reference import ReferenceEvaluator
+
+        names = list(dict.fromkeys(name for name in call.node.input if name))
+        function = self.onnx.helper.make_function(
+            "epochcast", "one", names, list(call.node.output), [call.node], opset_imports=self.opsets
+        )
+        try:
+            outputs: Any = ReferenceEvaluator(function).run(None, dict(zip(call.inputs, inputs, strict=True)), {})
+        except Exception:  # onnx's own
+            return None
+        return [np.asarray(output) for output in outputs]
+
+
+def _as_tensor(value: Any) -> Any:
+    """A value that is known as torch would be given it: a single one as a number."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.size == 1:
+        return value.item()
+    return torch.from_numpy(np.array(value, dtype=np.float32 if value.dtype.kind not in "biu" else value.dtype))
+
+
+def _fused(graph: Any, weights: set[str]) -> Iterator[_Call]:
+    """The nodes of a graph in their order; several that torch runs as one are a call in the place of the last of them."""
+    maker = {name: node for node in graph.node for name in node.output}
+    uses = Counter(name for node in graph.node for name in node.input) + Counter(entry.name for entry in graph.output)
+    constant = set(weights)
+    for node in graph.node:
+        if node.op_type == "Constant" or (node.input and constant.issuperset(node.input)):
+            constant.update(node.output)
+
+    def match(pattern: Any, name: str, bound: dict[str, str], within: list[str]) -> bool:
+        if isinstance(pattern, str):  # capital letters are constants
+            return (not pattern.isupper() or name in constant) and bound.setdefault(pattern, name) == name
+        node = maker.get(name)
+        if node is None or node.op_type not in pattern[0] or (within and uses[name] != 1):
+            return False
+        orders = [node.input] if "MatMul" in pattern[0] else permutations(node.input)
+        for order in orders:
+            tried, inner = dict(bound), [*within, name]
+            parts = zip(pattern[1:], order, strict=False)
+            if len(order) == len(pattern) - 1 and all(match(part, one, tried, inner) for part, one in parts):
+                bound.update(tried)
+                within[:] = inner
+                return True
+        return False
+
+    fused: dict[str, _Call] = {}
+    absorbed: set[str] = set()
+    for node in graph.node:
+        for kind, pattern in FUSED:
+            bound, within = dict[str, str](), list[str]()
+            if match(pattern, node.output[0], bound, within) and absorbed.isdisjoint(within):
+                fused[node.output[0]] = _Call(
+                    kind, node, tuple(bound[name] for name in ("x", "WEIGHT", "BIAS") if name in bound)
+                )
+                absorbed.update(within)
+                break
+    for node in graph.node:
+        if node.output and node.output[0] in fused:
+            yield fused[node.output[0]]
+        elif not node.output or node.output[0] not in absorbed:
+            yield _Call(node.op_type, node, tuple(node.input))

@@ -1,1 +1,0 @@
-"""Finds and builds a network by what the user calls it."""

@@ -1,0 +1,257 @@
+"""The networks of Table II of the DNN-occu paper and their relatives, and the user's: which sizes each takes, and what it is.
+
+torch is loaded when one is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from epochcast.analyzer.backends.network.factory import (
+    Built,
+    arguments_of,
+    import_factory,
+    module_and_inputs,
+    type_and_text,
+)
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, NetworkConfiguration
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
+"""Fields of NetworkConfiguration that apply to some networks only."""
+
+LARGEST_BATCH = 2**20
+
+_SMALLEST_LENET = 16
+"""Pixels: below, two convolutions and two poolings leave nothing."""
+
+
+class Size(NamedTuple):
+    """What one size of a configuration is where it is not given, and the most that it may be."""
+
+    usual: int
+    most: int
+
+
+IMAGE: Mapping[str, Size] = {"channels": Size(3, 4096), "image_size": Size(224, 2**14)}
+STEPS: Mapping[str, Size] = {"sequence": Size(64, 2**16), "hidden": Size(256, 2**14), "layers": Size(1, 64)}
+
+
+def _tokens(most: int) -> Mapping[str, Size]:
+    """As many as a network has positions for."""
+    return {"sequence": Size(min(128, most), most)}
+
+
+_TEXT_NETWORKS = {"distilbert": "DistilBert", "bert": "Bert", "gpt2": "GPT2"}
+"""As transformers calls their classes."""
+
+_TOWERS = {
+    "clip_rn50": "resnet50_clip",
+    "clip_vit_b16": "vit_base_patch16_clip_224",
+    "clip_vit_b32": "vit_base_patch32_clip_224",
+}
+"""timm's names of the image towers."""
+
+_IMAGE_NETWORKS = (
+    "lenet alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2 efficientnet_b0 densenet121 "
+    "squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0 vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224 "
+    "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"
+)
+
+NETWORKS: Mapping[str, Mapping[str, Size]] = {
+    **dict.fromkeys(_IMAGE_NETWORKS.split(), IMAGE),
+    **dict.fromkeys(("lstm", "rnn", "gru"), STEPS),
+    "distilbert": _tokens(512),
+    "bert": _tokens(512),
+    "gpt2": _tokens(1024),
+    **{name: {**IMAGE, **_tokens(77)} for name in _TOWERS},
+}
+"""The sizes that apply, by name: Table II's twenty, and ten more. They have the default form of their library."""
+
+
+def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
+    """The configuration with the usual value of every size that applies and is not given.
+
+    A name that is not in NETWORKS may have any size; a network for images is then
+    usual, unless it is a path or a factory, which have sizes of their own.
+
+    Raises:
+        InputError: a size does not apply to the network or is out of its range, or there is no such precision.
+    """
+    name = configuration.network
+    if not 1 <= configuration.batch <= LARGEST_BATCH:
+        raise InputError(f"{name} cannot run with a batch of {configuration.batch}; give a batch from 1 to {LARGEST_BATCH}")
+    if configuration.precision not in WIDTHS:
+        raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(WIDTHS)}")
+    if name in NETWORKS:
+        sizes = NETWORKS[name]
+    elif name.endswith(".onnx") or configuration.is_factory:
+        sizes = dict.fromkeys(SIZES, Size(0, 2**16))
+    else:
+        sizes = IMAGE
+    usual: dict[str, int] = {}
+    for size in SIZES:
+        value, called = getattr(configuration, size), size.replace("_", " ")
+        if not value:
+            usual[size] = sizes[size].usual if size in sizes else 0
+        elif size not in sizes:
+            known = ", ".join(own.replace("_", " ") for own in sizes)
+            raise InputError(f"{name} has no {called}, but {called} {value} was given; leave it out (its sizes are: {known})")
+        elif not 1 <= value <= sizes[size].most:
+            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
+    return replace(configuration, **usual)  # type: ignore[arg-type]
+
+
+def build_network(configuration: NetworkConfiguration, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
+    """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
+
+    On another device the network has weights and buffers, but its inputs are still on the meta device.
+
+    Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, or what
+    :func:`..network.find.find_network` knows. A factory gives (network, inputs), or the network alone, which is then called
+    with images; sizes that are given are handed to its parameters of these names (``batch``, ``channels``, ``image_size``,
+    ``sequence``, ``hidden``, ``layers``). It runs code of that module: take import paths from the user's own files alone.
+
+    Raises:
+        InputError: there is no such network, its library is not installed, it cannot be built, or a size does not apply.
+    """
+    import torch
+    from torch import Tensor
+    from torch.utils._pytree import tree_map_only
+
+    from epochcast.analyzer.backends.network.find import built, find_network
+
+    configuration = complete(configuration)
+    name, inputs, batch = configuration.network, None, configuration.batch
+    if configuration.is_factory:
+        network, inputs = built(name, lambda: _from_factory(configuration), device)
+    elif configuration.image_size and name not in ("lenet", *_TOWERS):
+        network, _ = find_network(name, configuration.image_size, device)
+    else:
+        network, _ = built(name, lambda: (_special(configuration), None), device)
+    if inputs is None:
+        _change_channels(network, configuration.channels, name)
+        inputs = _inputs(configuration)
+    else:
+        inputs = tree_map_only(
+            Tensor,
+            lambda one: torch.empty((batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
+            inputs,
+        )
+    return network.to(device).eval(), inputs
+
+
+def _from_factory(configuration: NetworkConfiguration) -> Built:
+    """What a user's factory makes of the sizes that it has parameters for."""
+    name = configuration.network
+    factory = import_factory(name)
+    takes = signature(factory).parameters
+    sequence = "sequence_length" if "sequence_length" in takes else "sequence"
+    given = {sequence if size == "sequence" else size: int(getattr(configuration, size)) for size in SIZES}
+    usual = {sequence if size == "sequence" else size: one.usual for size, one in {**STEPS, **IMAGE}.items()}
+    for size, value in given.items():
+        if value and size not in takes and size not in IMAGE:
+            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {value}; leave it out")
+    options = arguments_of(factory, {**given, "batch": 1}, usual)  # one sample is enough, of it a batch is made
+    network, inputs = module_and_inputs(name, factory(**options))
+    for size in IMAGE:
+        if inputs is not None and getattr(configuration, size) and size not in takes:
+            raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
+    return network, inputs
+
+
+def _special(configuration: NetworkConfiguration) -> nn.Module:
+    """A network of NETWORKS that no library of ConvNets has by this name."""
+    from torch import nn
+
+    from epochcast.analyzer.backends.network.blocks import lenet5
+    from epochcast.analyzer.backends.network.find import import_torchvision, timm_network
+
+    name, image_size = configuration.network, configuration.image_size
+    if name == "lenet":
+        if image_size < _SMALLEST_LENET:
+            raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
+        return lenet5(image_size, classes=10)
+    if name in ("lstm", "rnn", "gru"):
+        kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
+        return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+    try:
+        with suppress(ImportError):  # where it is installed transformers imports it, as it is
+            import_torchvision()
+        import transformers
+
+        if name in _TOWERS:
+            return _clip(timm_network(_TOWERS[name], image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
+    except ImportError as error:
+        raise InputError(
+            f"{name} needs timm and transformers, one of which cannot be imported ({type_and_text(error)}); "
+            f"{how_to_install('occupancy')}"
+        ) from error
+    settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
+    settings.use_cache = False
+    return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
+
+
+def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
+    """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers."""
+    from torch import nn
+
+    class Clip(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.image, self.text = image_tower, text_tower
+
+        def forward(self, image: Tensor, tokens: Tensor) -> tuple[Any, Any]:
+            return self.image(image), self.text(tokens).last_hidden_state
+
+    return Clip()
+
+
+def _change_channels(network: nn.Module, channels: int, name: str) -> None:
+    """Give the first convolution of a network as its library builds it another number of input channels, with random weights.
+
+    0 and the usual ones change nothing; InputError where there is none that can have them.
+    """
+    import torch
+    from torch import nn
+
+    usual = IMAGE["channels"].usual
+    if channels in (0, usual):
+        return
+    first = next((module for module in network.modules() if isinstance(module, nn.Conv2d)), None)
+    if first is None:
+        raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
+    if first.in_channels != usual:  # the image is taken apart before
+        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
+    if first.groups != 1:
+        raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
+    first.in_channels = channels
+    shape = (first.out_channels, channels, *first.kernel_size)
+    first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
+
+
+def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
+    """What a network without inputs of its own is called with; a user's takes images alone."""
+    import torch
+
+    batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
+    if configuration.is_factory:
+        channels, side = (getattr(configuration, name) or size.usual for name, size in IMAGE.items())
+        return (torch.empty(batch, channels, side, side, device="meta"),)
+    inputs = []
+    if configuration.image_size:
+        side = configuration.image_size
+        inputs.append(torch.empty(batch, configuration.channels, side, side, device="meta"))
+    if configuration.hidden:
+        inputs.append(torch.empty(*tokens, configuration.hidden, device="meta"))
+    elif configuration.sequence:
+        inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
+    return tuple(inputs)
