@@ -23,7 +23,7 @@ class Parts(AnswerPart):
     bubble: Annotated[
         float, Field(title="pipeline bubble", description="Seconds in which that rank waits for others in its pipeline.")
     ]
-    tensor_parallel: Annotated[float, Field(title="tensor-parallel communication")]
+    tensor_parallel: Annotated[float, Field(title="tensor- and context-parallel communication")]
     data_parallel: Annotated[float, Field(title="data-parallel communication")]
     pipeline_parallel: Annotated[float, Field(title="pipeline communication")]
     optimizer: Annotated[float, Field(title="optimizer step")]

@@ -17,7 +17,7 @@ class Coefficients:
             power that they may and were measured in short bursts.
         passes: the same of one-pass operators.
         gap: seconds from the end of one kernel to the next one's full speed.
-        node_link: share of the modelled speed that communication within a node reaches amid computation.
+        node_link: modelled speed that communication within a node reaches amid computation; what overlaps it passes 1.
         network: share of the line rate that communication between nodes reaches, many groups at once.
         optimizer: share of the memory bandwidth in the weight update.
         doubling: share of an iteration that each doubling of nodes adds, as all wait for the slowest.

@@ -15,28 +15,27 @@ _SEQUENCE = 2
 """Axis of keys and values (batch, heads, s, d)."""
 
 
-def share_context(graph: Graph, ranks: int) -> Graph:
+def share_context(graph: Graph, ranks: int, queries_per_key: int) -> Graph:
     """The graph of one rank's part of the sequence with attention over all of it, and the exchanges that this takes.
 
     Args:
         graph: traced with a part of the sequence.
-        ranks: parts; with 1 the graph is returned as it is.
+        ranks: parts, 2 or more.
+        queries_per_key: query heads that share a key and value head; what is exchanged has each of the latter once.
 
     Raises:
         InputError: no operator of the model is fused attention.
     """
-    if ranks == 1:
-        return graph
     if not any(operator.kind == "attention" for block in graph.blocks for operator in block.operators):
         raise InputError(f"{graph.model} has no fused attention, which context ranks share; take fused attention or 1 rank")
     blocks: dict[int, ModelBlock] = {}
     for block in graph.blocks:
         if id(block) not in blocks:
-            blocks[id(block)] = _shared(block, ranks)
+            blocks[id(block)] = _shared(block, ranks, queries_per_key)
     return replace(graph, blocks=tuple(blocks[id(block)] for block in graph.blocks))
 
 
-def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
+def _shared(block: ModelBlock, ranks: int, queries_per_key: int) -> ModelBlock:
     operators: list[Operator] = []
     saved = 0
     for operator in block.operators:
@@ -48,11 +47,12 @@ def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
         whole = tuple(_longer(tensor, ranks) for tensor in own)
         inputs = (*operator.inputs[: first + 1], *whole, *operator.inputs[first + 3 :])
         outputs = operator.outputs
-        gathers = [_exchange("context_gather", operator, part, full) for part, full in zip(own, whole, strict=True)]
+        pairs = [tuple(_with_heads(tensor, queries_per_key) for tensor in pair) for pair in zip(own, whole, strict=True)]
+        gathers = [_exchange("context_gather", operator, part, full) for part, full in pairs]
         scatters = []
         if operator.phase == "backward":  # gathers again what it does not keep, and sums the gradients of keys and values
             outputs = (outputs[0], *whole)
-            scatters = [_exchange("context_scatter", operator, full, part) for part, full in zip(own, whole, strict=True)]
+            scatters = [_exchange("context_scatter", operator, full, part) for part, full in pairs]
         operators += [*gathers, replace(operator, inputs=inputs, outputs=outputs, flops=operator.flops * ranks), *scatters]
         saved = max(saved, sum(tensor.bytes for tensor in whole))
     again = 2 * sum(operator.kind == "attention" for operator in block.again)
@@ -63,6 +63,12 @@ def _longer(tensor: Tensor, ranks: int) -> Tensor:
     shape = list(tensor.shape)
     shape[_SEQUENCE] *= ranks
     return replace(tensor, shape=tuple(shape))
+
+
+def _with_heads(tensor: Tensor, fewer: int) -> Tensor:
+    """The tensor before each of its heads was repeated ``fewer`` times."""
+    batch, heads, *rest = tensor.shape
+    return replace(tensor, shape=(batch, max(1, heads // fewer), *rest))
 
 
 def _exchange(name: str, of: Operator, given: Tensor, made: Tensor) -> Operator:

@@ -15,7 +15,7 @@ from epochcast.analyzer.backends.distributed.context_parallel import share_conte
 from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, ModelBlock
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
-from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, require_positions
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks, load
 from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
 from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
@@ -76,6 +76,10 @@ class ModelGraphs:
 
     def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         tokens = job.sequence_length // job.context
+        if job.context > 1 and (isinstance(self.model, UserModule) or self.model.images):
+            raise InputError(
+                f"context ranks share a language model's tokens, which {self.model.name} does not show; use 1 context rank"
+            )
         if isinstance(self.model, UserModule):
             made = load(self.model.name, micro_batch, tokens)
             module, inputs = made.module, _batch_of(made, micro_batch)
@@ -83,11 +87,13 @@ class ModelGraphs:
         else:
             alike = self.model.alike
             module = self._built(job, 1 if alike else None)
+            require_positions(self.model, job.sequence_length)
             inputs = example_inputs(self.model, micro_batch, tokens)
             blocks, name = "blocks", self.model.name or self.model.style
         sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, self.plan)
         graph = trace(sliced, inputs, job.traced_precision, self.device_type, blocks, name, self.extraction)
-        graph = share_context(graph, job.context)
+        if isinstance(self.model, Architecture) and job.context > 1:
+            graph = share_context(graph, job.context, self.model.heads // self.model.kv_heads)
         if isinstance(self.model, Architecture) and self.model.alike:
             return repeat_block(graph, self.model.layers)
         return graph

@@ -81,11 +81,14 @@ class PreparedJob:
     tied_bytes: float
 
     @cached_property
-    def exchanges(self) -> Mapping[tuple[int, str], float]:
-        """Seconds that tensor and context ranks exchange in each part of each different block, by (id of the block, part)."""
+    def exchanges(self) -> Mapping[tuple[int, str], tuple[float, float]]:
+        """Seconds that tensor and that context ranks exchange in each part of each block, by (id of the block, part)."""
         blocks = {id(block): block for stage in self.stages for block in stage.blocks}
         return {
-            (key, part): sum(self._exchange(operator) for operator in getattr(block, part))
+            (key, part): (
+                sum(self._exchange(operator) for operator in getattr(block, part) if "context" not in operator.name),
+                sum(self._exchange(operator) for operator in getattr(block, part) if "context" in operator.name),
+            )
             for key, block in blocks.items()
             for part in ("forward", "backward", "again", "core")
         }
@@ -200,7 +203,8 @@ def _slots(prepared: PreparedJob, chunks: Sequence[_Chunk], c: Coefficients) -> 
 
 def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> list[_Chunk]:
     known: dict[tuple[int, str], _Pass] = {}
-    speed = _reached(prepared.cluster, prepared.job.tensor * prepared.job.context, 1, c)
+    job, cluster = prepared.job, prepared.cluster
+    tensor_speed, context_speed = _reached(cluster, job.tensor, 1, c), _reached(cluster, job.context, job.tensor, c)
 
     def run(block: ModelBlock, part: str) -> _Pass:
         key = (id(block), part)
@@ -211,14 +215,14 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
                 for operator, seconds in zip(operators, _in_training(operators, times, prepared.cluster.gpu, c), strict=True):
                     compute[operator.kind] += float(seconds)
             compute.pop("communication", None)  # counted by the links, below
-            exchange = prepared.exchanges[key] / speed
-            if part == "backward" and prepared.job.tensor_overlap:
+            exchange = prepared.exchanges[key][0] / tensor_speed
+            if part == "backward" and job.tensor_overlap:
                 # Of the two products of a layer's backward pass, the weight gradient's is free of the exchange.
                 exchange = max(0.0, exchange - compute.get("matmul", 0.0) / 2)
-            known[key] = _Pass(compute, exchange)
+            known[key] = _Pass(compute, exchange + prepared.exchanges[key][1] / context_speed)
         return known[key]
 
-    again = {"none": None, "selective": "core", "full": "again"}[prepared.job.recomputation]
+    again = {"none": None, "selective": "core", "full": "again"}[job.recomputation]
     return [_chunk(stage.blocks, again, run, _sharding(prepared, c)) for stage in prepared.stages]
 
 
@@ -427,6 +431,7 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
         data_parallel=reduction,
         pipeline_parallel=with_sends - without_sends,
         optimizer=update,
+        within_passes=sharding,
         memory=prepared.memory,
         notes=prepared.notes,
     )

@@ -53,7 +53,7 @@ def out_of_memory(stages: Sequence[Stage], job: TrainingConfiguration, capacity_
 
 
 def _fullest(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> tuple[int, Memory]:
-    groups = sum(degree > 1 for degree in (job.shards, job.tensor, job.pipeline))
+    groups = sum(degree > 1 for degree in (job.shards, job.tensor, job.pipeline, job.context if job.data > 1 else 1))
     capacity = max(0.0, capacity_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES - groups * COMMUNICATOR_BYTES)
     ranks = [(rank, _rank_memory(stages, job, rank, capacity)) for rank in range(job.pipeline)]
     return max(ranks, key=lambda entry: entry[1].total)
@@ -135,7 +135,8 @@ def _bytes(tensor: Tensor | None) -> float:
 def _remedy(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str:
     """What would help: computed where the graph stays the same, named where it would not."""
     smaller = "a smaller micro-batch or " if job.micro_batch > 1 else ""
-    more = f"{smaller}more data, tensor or pipeline ranks"
+    shard = "--zero 3, " if job.zero < 3 and job.shards > 1 else ""
+    more = f"{shard}{smaller}more {'data, ' if job.zero == 3 else ''}tensor, context or pipeline ranks"
     if job.recomputation == "full":
         return f"take {more}"
     memory = memory_of(stages, replace(job, recomputation="full"), capacity_bytes)

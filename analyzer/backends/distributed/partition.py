@@ -1,8 +1,8 @@
 """The graph cut into what each GPU runs (Algorithm 1 of the paper).
 
 Algorithm 1 makes d x t x p subgraphs, one per GPU. Those of one pipeline stage are all equal: data ranks run the same on other
-samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once; :func:`subgraphs` shows
-which GPU runs which. The weights are sliced before the graph is traced (:mod:`.tensor_slicing`, lines 12-15).
+samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once. The weights are sliced
+before the graph is traced (:mod:`.tensor_slicing`, lines 12-15).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Floating-point precisions of training, what each asks of the GPU, and how many bytes the weights' states take."""
+"""Floating-point precisions of training, and what each asks of the GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Precision:
         weights: dtype of the parameters and, without autocast, of everything.
         autocast: dtype that torch's autocast casts to, or None.
         tf32: whether FP32 matrix products run on TF32 tensor cores.
-        fp8: whether the matrix products of linear layers run on FP8 tensor cores, forward and backward; all else is as under
+        fp8: whether the matrix products of linear layers but the head run on FP8 tensor cores, both ways; all else is as under
             autocast (Micikevicius et al. 2022, "FP8 formats for deep learning").
         loss_scaling: whether FP16 gradients need it (unscaling and the check for infinities read every gradient once more).
     """

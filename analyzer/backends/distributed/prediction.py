@@ -38,6 +38,7 @@ class Iteration:
 
     Attributes:
         seconds: the whole; equals the sum of its parts, which :class:`.answer.Parts` describes.
+        within_passes: the part of ``data_parallel`` that lengthens forward and backward passes (FSDP).
         memory: of the fullest GPU; None where the recipe does not say.
     """
 
@@ -48,5 +49,6 @@ class Iteration:
     data_parallel: float = 0.0
     pipeline_parallel: float = 0.0
     optimizer: float = 0.0
+    within_passes: float = 0.0
     memory: Memory | None = None
     notes: tuple[str, ...] = field(default=())

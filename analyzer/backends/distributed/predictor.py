@@ -77,20 +77,19 @@ class IterationPredictor:
         require(gpu, precision_named(job.precision))
         return prepare(self.graphs.graph(job), job, self.cluster(gpu, job.gpus))
 
-    def least_sharded(
+    def sharded(
         self, gpu: Gpu, job: TrainingConfiguration, recomputations: Sequence[Recomputation] | None = None
     ) -> TrainingConfiguration:
-        """The job with the least recomputation and then the least sharding that fits the GPU; where none does, with the most.
+        """The job with the least recomputation that fits the GPU and, of the stages of ZeRO that then do, the fastest.
 
-        ``recomputations`` that may be taken, in order; None: that of the job.
+        Where nothing fits, it has the most of both. ``recomputations`` may be taken, in order; None: that of the job.
         """
         stages: tuple[ZeroStage, ...] = (0, 1, 2, 3) if job.shards > 1 else (0,)
         for recomputation in recomputations or (job.recomputation,):
-            for zero in stages:
-                job = replace(job, recomputation=recomputation, zero=zero)
-                if self.prepared(gpu, job).memory.fits:
-                    return job
-        return job
+            jobs = [replace(job, recomputation=recomputation, zero=zero) for zero in stages]
+            if fitting := [each for each in jobs if self.prepared(gpu, each).memory.fits]:
+                return min(fitting, key=lambda each: self.iteration(gpu, each).seconds) if len(fitting) > 1 else fitting[0]
+        return jobs[-1]
 
     def times(self, gpu: Gpu, job: TrainingConfiguration) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
@@ -117,7 +116,10 @@ class IterationPredictor:
         iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
         slots = stage_times(prepared, self.times(gpu, job), self.fitted.coefficients)
         timeline = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
-        for phase, seconds in (("gradient reduction", iteration.data_parallel), ("optimizer", iteration.optimizer)):
+        for phase, seconds in (
+            ("gradient reduction", iteration.data_parallel - iteration.within_passes),
+            ("optimizer", iteration.optimizer),
+        ):
             if seconds:
                 timeline = timeline.then(phase, [seconds] * job.pipeline)
         return timeline

@@ -190,7 +190,7 @@ class DistributedQuestion(Question):
     zero: Annotated[
         ZeroStage | None,
         Http(),
-        Option(default="the least that fits"),
+        Option(default="the fastest that fits"),
         Field(description="What data ranks shard: 1 optimizer states, 2 gradients too, 3 weights too (FSDP)."),
     ] = None
     optimizer: Annotated[Literal["adam", "sgd"], _ONLY_HTTP, Field(description="Optimizer (adam includes AdamW).")] = "adam"
@@ -268,6 +268,7 @@ class DistributedQuestion(Question):
             raise ValueError("--search needs the number of GPUs to search on: --gpus-total N")
         if self.global_batch is None:
             raise ValueError("--search splits one global batch in every way; give --global-batch N")
+        self._refuse_context("--search")
         if self.virtual_stages > 1 or self.layers_per_stage:
             raise ValueError("virtual_stages and layers_per_stage apply to one job; leave them out with search")
         return self
@@ -278,7 +279,12 @@ class DistributedQuestion(Question):
             raise ValueError("--compare needs the number of GPUs: --gpus-total N")
         if self.global_batch is None:
             raise ValueError("--compare uses one global batch; give --global-batch N")
+        self._refuse_context("--compare")
         return self
+
+    def _refuse_context(self, option: str) -> None:
+        if self.cp > 1:
+            raise ValueError(f"{option} does not vary context ranks, and --cp is {self.cp}; leave one of them out")
 
     def explicit(self, name: str) -> Any:
         """The value of a field that the user set; None where it has its default."""

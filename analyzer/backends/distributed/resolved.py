@@ -117,8 +117,8 @@ class Resolved:
         return TrainingConfiguration(**(settings | degrees))
 
     def sharded(self, gpu: Gpu, job: TrainingConfiguration) -> TrainingConfiguration:
-        """The job with the least sharding that fits, unless the question says how much."""
-        return job if self.question.zero is not None else self.predictor.least_sharded(gpu, job)
+        """The job with the fastest sharding that fits, unless the question says how much."""
+        return job if self.question.zero is not None else self.predictor.sharded(gpu, job)
 
     def _usual_precision(self) -> str:
         """Mixed precision as the first GPU has it; FP32 where it has none."""
@@ -165,7 +165,7 @@ class Resolved:
         factors = evidence and (evidence.factor, evidence.exchange_factor)
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
         if question.zero is None and job.zero:
-            assumptions.insert(0, f"data ranks shard by {job.sharding}, the least that fits")
+            assumptions.insert(0, f"states are sharded by {job.sharding}, the fastest that fits; --zero says otherwise")
         answer = DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, memory, rent)),
             model=self.name,

@@ -26,7 +26,7 @@ class SearchSpace:
         data, tensor, pipeline, micro_batch: given degrees and samples.
         precisions: empty: all that the GPU has.
         recomputation: None: the least that fits, as more is only slower.
-        zero: stage of sharding; None: the least that fits.
+        zero: stage of sharding; None: the fastest that fits.
     """
 
     data: int | None = None
@@ -176,7 +176,7 @@ class _Search:
 
     def _fitting(self, gpu: Gpu, job: TrainingConfiguration, choices: Sequence[Recomputation]) -> TrainingConfiguration:
         if self.space.zero is None:
-            return self.predictor.least_sharded(gpu, job, choices)
+            return self.predictor.sharded(gpu, job, choices)
         jobs = [replace(job, recomputation=choice) for choice in choices]
         return next((job for job in jobs if self.predictor.prepared(gpu, job).memory.fits), jobs[-1])
 

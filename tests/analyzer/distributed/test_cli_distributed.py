@@ -52,6 +52,7 @@ _BAD = [
     ("--zero 4", "zero"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--cp 3", "does not divide over 3 context ranks"),
+    ("--cp 2 --compare --gpus-total 8 --global-batch 8", "does not vary context ranks, and --cp is 2"),
     ("--calibration /nowhere", "fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe paper --timeline x.json", "not paper"),

@@ -114,14 +114,14 @@ def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
         (
             2_000_000_000,
             {"micro_batch": 2, "global_batch": 2},
-            "take a smaller micro-batch or more data, tensor or pipeline ranks",
+            "take a smaller micro-batch or more tensor, context or pipeline ranks",
         ),
         (
             1_500_000_000,
             {"data": 8, "global_batch": 8},
-            r"take more data, tensor or pipeline ranks \(it would still need 89.5 with full recomputation\)",
+            r"take --zero 3, more tensor, context or pipeline ranks \(it would still need 89.5 with full recomputation\)",
         ),
-        (2_000_000_000, {"pipeline": 2, "global_batch": 2, "recomputation": "full"}, "more data, tensor or pipeline ranks"),
+        (2_000_000_000, {"pipeline": 2, "global_batch": 2, "recomputation": "full"}, "more tensor, context or pipeline ranks"),
     ],
 )
 def test_out_of_memory_says_how_much_of_what_and_what_would_help(

@@ -28,7 +28,7 @@ def predictor() -> IterationPredictor:
     return IterationPredictor(ModelGraphs.of(MODEL))
 
 
-def test_every_configuration_is_tried_with_the_least_recomputation_and_sharding_that_fits(
+def test_every_configuration_is_tried_with_the_least_recomputation_that_fits_and_the_fastest_sharding(
     predictor: IterationPredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CONTEXT_BYTES", "COMMUNICATOR_BYTES"):
@@ -48,7 +48,9 @@ def test_every_configuration_is_tried_with_the_least_recomputation_and_sharding_
             ]
             fitting = [job for job in jobs if predictor.prepared(gpu, job).memory.fits]
             if fitting:
-                expected[fitting[0]] = predictor.iteration(gpu, fitting[0]).seconds
+                least = [job for job in fitting if job.recomputation == fitting[0].recomputation]
+                best = min(least, key=lambda job: predictor.iteration(gpu, job).seconds)
+                expected[best] = predictor.iteration(gpu, best).seconds
             else:
                 too_large += 1
     assert {job.recomputation for job in expected} == {"none", "selective", "full"}, "the memory tells them apart"

@@ -12,7 +12,9 @@ from epochcast.analyzer.backends.distributed.communication.collectives import al
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.iteration import exposed_sharding, iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import load_catalog
 from lab.rivals.distributed.roofline import IDEAL
 
 GPT = "gpt:hidden=128,layers=4,heads=4,vocab=512"
@@ -65,8 +67,24 @@ def test_context_ranks_share_the_sequence_and_gather_keys_and_values(graphs: Mod
     prepared = prepare(graphs.graph(job), job, cluster_for("A100 SXM4 80GB", 8))
     assert job.gpus == 8 and job.shards == 8
     assert iteration(prepared, Nothing(), IDEAL).tensor_parallel > 0
+    exchanged = [operator for operator in part.operators if operator.kind == "communication"]
+    grouped = ModelGraphs.of("llama:hidden=128,layers=2,heads=8,kv_heads=2,vocab=512").graph(replace(JOB, context=2)).blocks[0]
+    fewer = [operator for operator in grouped.operators if operator.kind == "communication"]
+    assert [each.outputs[0].shape[1] for each in (exchanged[0], fewer[0])] == [4, 2], "each key and value head once"
+    with pytest.raises(InputError, match="use 1 context rank"):
+        ModelGraphs.of("ViT-B/16").graph(replace(JOB, context=2))
     with pytest.raises(InputError, match="no fused attention"):
         graphs.graph(replace(JOB, context=2, attention="eager"))
+
+
+def test_the_fastest_stage_that_fits_is_taken_and_said() -> None:
+    predictor = IterationPredictor(ModelGraphs.of(GPT))
+    gpu = load_catalog()["A100 SXM4 80GB"]
+    best = predictor.sharded(gpu, replace(JOB, zero=0))
+    seconds = [predictor.iteration(gpu, replace(JOB, zero=zero)).seconds for zero in (0, 1, 2, 3)]
+    assert seconds[best.zero] == min(seconds)
+    whole, timeline = predictor.iteration(gpu, JOB), predictor.timeline(gpu, JOB)
+    assert timeline.seconds == pytest.approx(whole.seconds), "exchanges within the passes count once"
 
 
 def test_torch_recomputes_only_up_to_what_backward_reads(graphs: ModelGraphs) -> None:

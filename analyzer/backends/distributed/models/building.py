@@ -89,10 +89,15 @@ def example_inputs(of: Architecture, batch: int, sequence_length: int, device: s
     if of.images:
         images = torch.randn(batch, 3, of.image_size, of.image_size, device=device)
         return images, torch.randint(of.classes, (batch,), device=device)
+    require_positions(of, sequence_length)
+    ids, targets = (torch.randint(of.vocab, (batch, sequence_length), device=device) for _ in range(2))
+    return ids, targets
+
+
+def require_positions(of: Architecture, sequence_length: int) -> None:
+    """Raise InputError if the sequence is longer than the model's learned positions."""
     if of.style != "llama" and of.positions and sequence_length > of.positions:
         raise InputError(
             f"a sequence of {sequence_length} tokens is longer than the {of.positions} positions of {of.name or of.style}; "
             "give a shorter one or a model with more positions"
         )
-    ids, targets = (torch.randint(of.vocab, (batch, sequence_length), device=device) for _ in range(2))
-    return ids, targets

@@ -69,7 +69,7 @@ class FamilyModel:
 
 @dataclass(frozen=True)
 class OperatorModel:
-    """What :func:`.fitting.fit_operators` learned; ``boards`` are the GPUs by catalogue name."""
+    """What ``lab.distributed.fitting`` learned; ``boards`` are the GPUs by catalogue name."""
 
     families: Mapping[str, FamilyModel]
     boards: Mapping[str, Board]

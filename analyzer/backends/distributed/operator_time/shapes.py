@@ -75,7 +75,7 @@ def _row(operator: Operator, precision: Precision, fused: bool) -> tuple[object,
         family: str = operator.kind if operator.kind != "matmul" else "linear" if batch == 1 else "bmm"
         if precision.tf32 and dtype == "float32":
             dtype = "tf32"
-        if precision.fp8 and operator.kind == "matmul" and batch == 1:
+        if precision.fp8 and operator.kind == "matmul" and batch == 1 and "head" not in operator.module:
             return product_row(1, m, n, k, "fp8")
         return family, batch, m, n, k, operator.flops, operator.bytes, dtype
     shapes = [tensor.shape for tensor in (*operator.inputs, *operator.outputs) if tensor.shape]

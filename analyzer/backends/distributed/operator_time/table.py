@@ -43,7 +43,9 @@ class Table:
         rows = self.corpus[self.corpus["gpu"] == self.gpu]
         if rows.empty:
             known = ", ".join(sorted(self.corpus["gpu"].unique())) or "nothing"
-            raise InputError(f"the corpus holds no operators of {self.gpu}; it holds {known}; measure some, or use `learned`")
+            raise InputError(
+                f"the corpus holds no operators of {self.gpu}; it holds {known}; measure some, or leave out --corpus"
+            )
         for (family, dtype), place in places_by(rows, "family", "dtype").items():
             self._parts[family, dtype] = _Part.of(family, rows.iloc[place])
 
@@ -60,7 +62,7 @@ class Table:
             part = self._parts.get((family, dtype))
             if part is None:
                 raise InputError(
-                    f"the corpus holds no {family} operators in {dtype} of {self.gpu}; measure some, or use `learned`"
+                    f"the corpus holds no {family} operators in {dtype} of {self.gpu}; measure some, or leave out --corpus"
                 )
             seconds[np.asarray(computing)[place]] = part.seconds(family, shapes.iloc[place], self.gpu)
         return seconds
@@ -91,7 +93,7 @@ class _Part:
             row = shapes.iloc[int(np.argmax(outside))]
             raise InputError(
                 f"a {family} operator of sizes batch {row['batch']}, m {row['m']}, n {row['n']}, k {row['k']} is outside the "
-                f"range of the corpus of {gpu}; measure larger and smaller operators, or use `learned`"
+                f"range of the corpus of {gpu}; measure larger and smaller operators, or leave out --corpus"
             )
         neighbours = self.tree.query(points, k=list(range(1, min(_NEIGHBOURS, len(self.speed)) + 1)))
         distance, nearest = map(np.asarray, neighbours)
