@@ -49,8 +49,8 @@ def _occupancy(answer: dict[str, Any], wider: dict[str, Any]) -> None:
 # The question over HTTP and in words, what would be wider, and what must be true of both answers.
 QUESTIONS: dict[str, tuple[dict[str, Any], str, dict[str, Any], Callable[..., None]]] = {
     "distributed": (
-        {"model": "GPT-2-small", "gpu": A100, "dp": 2, "precision": "fp16"},
-        f"--model|GPT-2-small|--gpu|{A100}|--dp|2|--precision|fp16",
+        {"model": "GPT-2-small", "gpu": A100, "dp": 2, "precision": "fp16", "zero": 0},
+        f"--model|GPT-2-small|--gpu|{A100}|--dp|2|--precision|fp16|--zero|0",
         {"precision": "fp32"},
         _distributed,
     ),
