@@ -1,7 +1,7 @@
 """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
 Runs set the efficiencies of the recipe `default`; without runs, it keeps the built-in ones. Operators set the model of
-`--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
+operator times. `epochcast predict-model distributed --calibration DIR` uses both.
 
 python -m lab.fit distributed --data vtrain_multi_node.csv --out my-clusters
 """
