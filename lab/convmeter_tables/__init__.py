@@ -49,7 +49,7 @@ class UsablePoints:
 def read_all(
     paths: Sequence[Path], features: Path | None = None, families: Path | None = None, *, convnets_only: bool = True
 ) -> UsablePoints:
-    """Read tables of `epochcast measure convmeter` and of the known formats, and join them.
+    """Read tables of `python -m lab.measure convmeter` and of the known formats, and join them.
 
     Args:
         paths: of the tables, 1 or more; their columns say which format they have.

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, known_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from lab.evaluate.__main__ import COMMANDS
 

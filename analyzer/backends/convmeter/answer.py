@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -31,7 +31,6 @@ class EpochCost(Rented):
     """The cheapest way to rent the devices, on demand and whole instances."""
 
     usd_per_epoch: float
-    usd: float | None
 
     @property
     def text(self) -> str:
@@ -57,7 +56,6 @@ class Step(AnswerPart):
     images_per_second: Annotated[dict[str, Estimate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
-    seconds: Annotated[float | None, Field(description="Of all epochs.")]
     cost: EpochCost | None
 
     @property
@@ -81,9 +79,8 @@ class Step(AnswerPart):
             *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
         ]
         if self.epoch_seconds is not None:
-            usd_per_epoch, usd = (self.cost.usd_per_epoch, self.cost.usd) if self.cost else (None, None)
-            epochs = "" if self.seconds is None else f"; all epochs: {_with_price(self.seconds, usd)}"
-            lines.append(f"epoch: {_with_price(self.epoch_seconds, usd_per_epoch)}{epochs}")
+            price = f", {money(self.cost.usd_per_epoch)}" if self.cost else ""
+            lines.append(f"epoch: {seconds_text(self.epoch_seconds)}{price}")
         if self.memory is not None:
             lines.append(f"memory of a training step: {self.memory.text}")
         return "\n".join(lines)
@@ -92,10 +89,8 @@ class Step(AnswerPart):
 class Scaling(AnswerPart):
     """What more devices bring."""
 
-    mode: Literal["weak", "strong"]
-    batch: int | None
+    batch: Annotated[int | None, Field(description="On each device (weak scaling); null: a global batch is shared (strong).")]
     devices: list[int]
-    images_per_second: list[float]
     speed_up: list[float]
     efficiency: list[float]
     turning_point: Annotated[int | None, Field(description="Number of devices beyond which more bring little.")]
@@ -106,13 +101,13 @@ class Scaling(AnswerPart):
     @property
     def text(self) -> str:
         """Where more devices stop paying."""
-        held = "global batch held" if self.batch is None else f"batch {self.batch} on each"
+        held = "strong scaling, global batch held" if self.batch is None else f"weak scaling, batch {self.batch} on each"
         pays = (
             f"{count(self.devices[-1], 'device')}, the most requested, still pay off (10 % more throughput per doubling)"
             if self.turning_point is None
             else f"beyond {count(self.turning_point, 'device')} no requested number brings 10 % more throughput per doubling"
         )
-        text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {count(self.fastest, 'device')}"
+        text = f"{held}: {pays}; highest throughput on {count(self.fastest, 'device')}"
         if self.cheapest is None or self.knee is None:
             return text
         return (
@@ -121,32 +116,8 @@ class Scaling(AnswerPart):
         )
 
 
-class Batches(AnswerPart):
-    """From which batch on a larger one brings no more throughput."""
-
-    devices: int
-    large_enough: int
-    largest: int
-
-    @property
-    def text(self) -> str:
-        """In a sentence."""
-        on = "" if self.devices == 1 else f" on {count(self.devices, 'device')}"
-        if self.large_enough == self.largest:
-            return f"throughput{on} still grows with the batch at {self.largest}, the largest requested"
-        return f"smallest batch within 5 % of the highest throughput here{on}: {self.large_enough}"
-
-
-class Block(AnswerPart):
-    """A block of the network; the last one, without a name, is the whole."""
-
-    block: str
-    metrics: dict[str, float]
-    phases: dict[str, Estimate]
-
-
 class ConvMeterAnswer(Answer):
-    """A network's steps: ``predictions`` with ``scaling`` and ``batches``, or ``blocks``; the others are empty."""
+    """A network's steps, and where more devices and larger batches stop paying."""
 
     network: str
     image_size: int
@@ -158,14 +129,16 @@ class ConvMeterAnswer(Answer):
     fitted: Annotated[dict[str, Fitted], Field(description="By phase, on the device that was measured.")]
     metrics: Annotated[dict[str, float], Field(description="Of one image: flops, conv_inputs, conv_outputs, weights, layers.")]
     predictions: list[Step]
-    scaling: list[Scaling]
-    batches: list[Batches]
-    blocks: list[Block]
+    scaling: Annotated[list[Scaling], Field(description="By batch, of several numbers of devices.")]
+    large_enough: Annotated[
+        dict[int, int],
+        Field(description="Of several batches the smallest within 5 % of the highest throughput, by number of devices."),
+    ]
     notes: list[str]
 
     @property
     def text(self) -> str:
-        """Blocks next to the network; or one step in detail, or a line for each, and where more stops paying."""
+        """One step in detail, or a line for each, and where more stops paying."""
         layout = "channels last" if self.precision.endswith("-nhwc") else "channels first"
         head = [
             f"{self.network} at {self.image_size} x {self.image_size} on {self.device}, {self.precision} ({layout})",
@@ -174,16 +147,19 @@ class ConvMeterAnswer(Answer):
             f"{self.metrics['layers']:.0f} convolutions and dense layers",
         ]
         steps = self.predictions
-        if self.blocks:
-            parts = [_blocks(self.blocks)]
-        else:
-            parts = [
-                _grid(steps, self.scaling) if len(steps) > 1 else steps[0].text,
-                "\n".join(scaling.text for scaling in self.scaling),
-                "\n".join(batches.text for batches in self.batches),
-                _prices(steps, self.gpu),
-            ]
+        parts = [
+            _grid(steps, self.scaling) if len(steps) > 1 else steps[0].text,
+            "\n".join(scaling.text for scaling in self.scaling),
+            "\n".join(self._enough(devices, batch) for devices, batch in self.large_enough.items()),
+            _prices(steps, self.gpu),
+        ]
         return "\n\n".join(part for part in ("\n".join(head), *parts, rests_on(self.fitted)) if part)
+
+    def _enough(self, devices: int, batch: int) -> str:
+        on = "" if devices == 1 else f" on {count(devices, 'device')}"
+        if batch == max(step.batch for step in self.predictions):
+            return f"throughput{on} still grows with the batch at {batch}, the largest requested"
+        return f"smallest batch within 5 % of the highest throughput here{on}: {batch}"
 
     @property
     def chart(self) -> Chart:
@@ -224,20 +200,6 @@ def rests_on(fitted: Mapping[str, Fitted]) -> str:
     sources = [f"{phase} measured by: {fit.source}" for phase, fit in fitted.items() if fit.source]
     header = ("fitted", "points", "networks", "batches", "error if left out", "90 % interval")
     return "\n".join([table(header, rows), *sources])
-
-
-def _blocks(blocks: Sequence[Block]) -> str:
-    phases = list(blocks[0].phases)
-    rows = [
-        (
-            block.block or "the whole network",
-            with_prefix(block.metrics["flops"], ""),
-            with_prefix(block.metrics["weights"], ""),
-            *(seconds_text(block.phases[phase].value) for phase in phases),
-        )
-        for block in blocks
-    ]
-    return table(("block", "FLOPs", "weights", *phases), rows)
 
 
 def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
@@ -294,10 +256,6 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
     if gpu is None:
         return "cost: the GPU catalogue does not have the device"
     return f"cost: no on-demand price of a {gpu} is known"
-
-
-def _with_price(seconds: float, usd: float | None) -> str:
-    return seconds_text(seconds) + ("" if usd is None else f", {money(usd)}")
 
 
 def _ends(rate: Estimate) -> str:

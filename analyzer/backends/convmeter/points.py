@@ -1,19 +1,17 @@
 """Measured points: one row per device, precision, network or block, image size, batch and number of devices.
 
 A table of points is a DataFrame with the columns :data:`KEYS`, the measured seconds :data:`TIMES` (NaN where a phase was not
-measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `measure convmeter` writes it as CSV.
+measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `python -m lab.measure convmeter` writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
@@ -30,36 +28,20 @@ with the exchange of gradients if it can be separated; ``step`` is all of forwar
 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
-SPREADS = tuple(f"{phase}_iqr" for phase in PHASES)
-"""Interquartile ranges of :data:`TIMES`, seconds."""
-
-HEADER = (*KEYS, *TIMES, *SPREADS, "rounds", "optimizer", "software", *COLUMNS)
-"""``rounds``: how often each phase was repeated (the fewest of a row's)."""
-
-_IDENTITY = ("precision", "network", "block", "image_size", "batch", "devices", "nodes")
 _NAMES = ("device", "precision", "network", "block", "family")
 _SHORTEST = 1e-9  # seconds; nothing runs faster, and fits divide by it
 _COUNTS = ("image_size", "batch", "devices", "nodes")
 
 
-def points_file(path: Path, place: Mapping[str, str]) -> GrowingTable:
-    """The file that `measure convmeter` writes, begun or continued; ``place`` are its device, optimizer and software.
-
-    Raises:
-        InputError: as :class:`GrowingTable`.
-    """
-    return GrowingTable(path, HEADER, place, _IDENTITY)
-
-
 def read_points(path: str | Path) -> pd.DataFrame:
-    """Read a table of `measure convmeter`.
+    """Read a table of measured points (CSV).
 
     Raises:
         InputError: the file is no such table, holds no row, or a cell is empty or no number that can be.
     """
     table = parse_csv(read_text(path), str(path), as_text=_NAMES)
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter`")
+        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of measured points (docs/convmeter.md)")
     if table.empty:
         raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
     for name in ("device", "precision", "network"):

@@ -75,9 +75,3 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
     half = points.assign(batch=8.0, linear_flops=points["flops"] / 4, attention_flops=points["flops"] / 4)
     (note,) = notes_on(_cell(ConvNetPredictor.fit(none)), half)
     assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
-    (note,) = notes_on(cell, points.assign(batch=8.0, block="layer1.0"))
-    assert "no block was measured" in note
-    of_blocks = _cell(ConvNetPredictor.fit(_measured().assign(block="layer1.0")))
-    assert notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1e12)) == []
-    (note,) = notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1.0))
-    assert note.startswith("2 of 2 blocks have fewer FLOPs than anything measured")

@@ -33,7 +33,7 @@ def test_torch_keeps_what_is_assumed(name: str) -> None:
     from epochcast.analyzer.backends.network.find import find_network
 
     network, inputs = find_network(name, 64)
-    values = count(network, inputs, name, 64).values
+    values = count(network, inputs, name, 64)
     parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
     kept = {}
     with torch.autograd.graph.saved_tensors_hooks(

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
-from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of  # noqa: E402
+from epochcast.analyzer.backends.convmeter.metrics import metrics_of  # noqa: E402
 from epochcast.analyzer.backends.network.onnx_file import read_onnx  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
@@ -113,19 +113,14 @@ def test_the_metrics_are_those_of_the_network_at_any_size_and_batch(tmp_path: Pa
     network = Images()
 
     def of_torch(size: int) -> dict[str, float]:
-        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size).values)
+        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size))
 
     fixed = export(network, torch.zeros(4, 3, 32, 32), tmp_path / "fixed.onnx", {})
-    found = metrics_of(fixed, 32)
-    assert (found.network, found.block, found.image_size) == ("fixed.onnx", "", 32)
-    assert dict(found.values) == of_torch(32)
+    assert metrics_of(fixed, 32) == of_torch(32)
     opened = export(network, torch.zeros(1, 3, 32, 32), tmp_path / "open.onnx", {0: "n", 2: "h", 3: "w"})
-    assert dict(metrics_of(opened, 64).values) == of_torch(64)
+    assert metrics_of(opened, 64) == of_torch(64)
     with pytest.raises(InputError, match="exported for image size 32, not 64"):
         metrics_of(fixed, 64)
-    for refused in (lambda: metrics_of(fixed, 32, "layer1.0"), lambda: top_block_metrics_of(fixed, 32)):
-        with pytest.raises(InputError, match="does not name the blocks"):
-            refused()
 
 
 Shape = Sequence[int | str]

@@ -1,10 +1,14 @@
-"""The table that `measure convmeter` writes row by row."""
+"""The table that `python -m lab.measure convmeter` writes row by row, and `epochcast fit convmeter` reads."""
 
 import pytest
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import HEADER, points_file, read_points
+from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.errors import InputError
+
+pytest.importorskip("torch")
+
+from lab.convmeter.collection import HEADER, points_file
 
 PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}
 

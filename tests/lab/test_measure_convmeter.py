@@ -1,4 +1,4 @@
-"""``epochcast measure convmeter`` on this machine's CPU: small networks, and the plan of what to measure."""
+"""``python -m lab.measure convmeter`` on this machine's CPU: small networks, and the plan of what to measure."""
 
 import sys
 from collections import Counter
@@ -9,6 +9,11 @@ import pytest
 from epochcast.analyzer.backends.convmeter.points import TIMES, read_points
 
 torch = pytest.importorskip("torch")
+
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+from lab.convmeter.blocks import block_path  # noqa: E402
+from lab.convmeter.phases import HostTimeline, inference, training  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -78,8 +83,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def benchmark(folder, answered):
-    return lambda *arguments: answered("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
+def benchmark(folder, lab_answer):
+    return lambda *arguments, **how: lab_answer("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", **how)
 
 
 def test_all_phases_are_measured_once(benchmark):
@@ -134,13 +139,12 @@ def test_whatever_a_network_raises_the_others_are_measured(benchmark):
     assert set(trained["network"]) == {"my_nets:small"}
 
 
-def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch):
-    from epochcast.analyzer.backends.convmeter.measurement import collection
+def test_what_does_not_fit_into_memory_is_left_out(benchmark, monkeypatch):
+    from lab.convmeter import collection
 
     monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
-    said = printed("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
-    assert "0 points, 0 of them new; 2 could not be run" in said
-    assert "2 x out of memory" in said
+    answer = benchmark("--network", "my_nets:small", status=1)
+    assert (answer["rows"], answer["failed"], answer["reasons"]) == (0, 2, {"out of memory": 2})
 
 
 @pytest.mark.parametrize(
@@ -151,22 +155,79 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch)
         (["--block", "my_nets:small/Conv9"], "no block 'Conv9'"),
     ],
 )
-def test_bad_input_is_one_sentence(folder, refused, arguments, said):
-    assert said in refused("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
+def test_bad_input_is_one_sentence(folder, lab, arguments, said):
+    assert said in lab("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", status=2)
 
 
 def test_the_first_quarter_has_all_sizes_batches_and_precisions():
-    from epochcast.analyzer.backends.convmeter.measurement.collection import MOST_FLOPS, NETWORKS, plan
-    from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+    from lab.convmeter.collection import MOST_FLOPS, NETWORKS, plan
 
-    networks = [name for name in NETWORKS if name != "inception_v3"]  # which does not run at 64 pixels
+    networks = [(name, "") for name in NETWORKS if name != "inception_v3"]  # which does not run at 64 pixels
     both = [PRECISIONS["fp32"], PRECISIONS["amp-bf16"]]
-    items = plan(networks, (), (64, 128, 224), (1, 2, 4), both, "cuda").items
+    items = plan(networks, (64, 128, 224), (1, 2, 4), both, "cuda").items
     first = items[: len(items) // 4]
-    for of in (lambda item: item.metrics.image_size, lambda item: item.batch, lambda item: item.precision.name):
+    for of in (lambda item: item.image_size, lambda item: item.batch, lambda item: item.precision.name):
         share = {value: count / len(items) for value, count in Counter(map(of, items)).items()}
         seen = Counter(map(of, first))
         assert all(abs(seen[value] / len(first) - whole) < 0.12 for value, whole in share.items())
-    found = plan(("vgg11", "squeezenet1_1"), (), (224,), (1, 256), both[:1], "cpu")  # what takes minutes is left out
-    assert all(item.batch * item.metrics.values["flops"] <= MOST_FLOPS["cpu"] for item in found.items)
+    found = plan((("vgg11", ""), ("squeezenet1_1", "")), (224,), (1, 256), both[:1], "cpu")  # what takes minutes is left out
+    assert all(item.batch * item.metrics["flops"] <= MOST_FLOPS["cpu"] for item in found.items)
     assert (len(found.items), found.too_long) == (2, 2)
+
+
+class Seen(torch.nn.Module):
+    """A small network that notes the type that it computed in, and whether it trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 4, 3)
+        self.seen: list[tuple[torch.dtype, bool]] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        self.seen.append((y.dtype, self.training))
+        return y.mean((2, 3))
+
+
+def _inputs() -> tuple[torch.Tensor, ...]:
+    return (torch.randn(2, 3, 8, 8),)
+
+
+def test_an_iteration_moves_the_weights_and_drops_the_gradients():
+    torch.manual_seed(0)
+    network, inputs = Seen(), _inputs()
+    before = network.layer.weight.detach().clone()
+    iterate = training(network, inputs, PRECISIONS["fp32"], HostTimeline())
+    iterate()
+    moved = (network.layer.weight - before).abs()
+    assert network.layer.weight.grad is None
+    assert moved.max() > 0.5e-6  # Adam's first step is the learning rate for any gradient
+    assert all(seconds >= 0 for seconds in iterate()) and len(iterate()) == 3
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("amp-bf16", torch.bfloat16)])
+def test_both_passes_run_in_the_precision_asked_for(precision, dtype):
+    network = Seen()
+    training(network, _inputs(), PRECISIONS[precision], HostTimeline())()
+    inference(network, _inputs(), PRECISIONS[precision], HostTimeline())()
+    assert network.seen == [(dtype, True), (dtype, False)]
+
+
+class Twig(torch.nn.Sequential):
+    pass
+
+
+TREE = torch.nn.Sequential(Twig(torch.nn.Conv2d(3, 4, 1), Twig(torch.nn.Conv2d(4, 4, 1))), Twig(torch.nn.Conv2d(4, 8, 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("0.1", "0.1"), ("Twig0", "0"), ("Twig1", "0.1"), ("Twig2", "1"), ("Conv2d2", "1.0"), ("1", "1")]
+)
+def test_blocks_go_by_path_or_by_class_and_number(text: str, path: str) -> None:
+    assert block_path(TREE, text) == path
+
+
+@pytest.mark.parametrize(("text", "said"), [("Twig3", "did you mean Twig2"), ("nothing", "give a path such as")])
+def test_unknown_blocks_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        block_path(TREE, text)
