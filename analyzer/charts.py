@@ -34,7 +34,6 @@ from epochcast.detector import Detection, Epoch, Stretch
 from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.occupancy.packing.experiment import PolicySummary
     from epochcast.analyzer.jobs.placement import Placement
 
 Floats = NDArray[np.float64]
@@ -521,13 +520,16 @@ def _ratios_figure(chart: Ratios) -> Figure:
         return figure
 
 
-def packing_figure(summaries: Sequence[PolicySummary]) -> Figure:
-    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper."""
+def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
+    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper.
+
+    ``results`` are of :func:`~.backends.occupancy.packing.experiment.summarise`.
+    """
     panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
-    for policy in dict.fromkeys(summary.policy for summary in summaries):
-        own = [summary for summary in summaries if summary.policy == policy]
+    for policy in dict.fromkeys(row["policy"] for row in results):
+        own = [row for row in results if row["policy"] == policy]
         for lines, name in zip(panels.values(), ("makespan", "nvml_utilisation"), strict=True):
-            means = [summary.figures[name] for summary in own]
-            ends = ([mean.low for mean in means], [mean.high for mean in means])
-            lines.append(Line(policy, [summary.slowdown for summary in own], [mean.mean for mean in means], *ends))
+            means = [row["figures"][name] for row in own]
+            middle, low, high = ([mean[end] for mean in means] for end in ("mean", "low", "high"))
+            lines.append(Line(policy, [row["slowdown"] for row in own], middle, low, high))
     return chart_figure(Chart(panels, "slowdown of co-located jobs"))

@@ -12,11 +12,11 @@ from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Po
 
 def job(name: str = "job", **changed: Any) -> PackedJob:
     """A job of 10 s with 40 % occupancy, 50 % NVML utilisation and 1 GB."""
-    told: dict[str, Any] = {"arrival": 0.0, "duration": 10.0, "occupancy": 0.4, "nvml_utilisation": 0.5, "memory": 1e9}
-    told |= changed
-    told.setdefault("predicted_occupancy", told["occupancy"])
-    told.setdefault("predicted_memory", told["memory"])
-    return PackedJob(name, **told)
+    given: dict[str, Any] = {"arrival": 0.0, "duration": 10.0, "occupancy": 0.4, "nvml_utilisation": 0.5, "memory": 1e9}
+    given |= changed
+    given.setdefault("predicted_occupancy", given["occupancy"])
+    given.setdefault("predicted_memory", given["memory"])
+    return PackedJob(name, **given)
 
 
 def random_jobs(seed: int, count: int = 9, most_memory: float = 4e9) -> list[PackedJob]:
