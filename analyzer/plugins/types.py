@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -10,17 +9,6 @@ from pydantic import AfterValidator, Field
 GpuName = Annotated[str, Field(min_length=1, max_length=100, description="Any name that the GPU catalogue knows.")]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-def one_of(names: Iterable[str]) -> Callable[[str], str]:
-    """A validator of names that are known only when the program runs."""
-
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError(f"choose one of {', '.join(names)}")
-        return name
-
-    return check
 
 
 def _no_file(name: str) -> str:

@@ -31,7 +31,7 @@ from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, pr
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
-from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.analyzer.plugins.question import model_folders
 from epochcast.regressor import Catalog, Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.job_types import job_type_of
@@ -80,7 +80,7 @@ class ConvMeter(Plugin):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}
+        self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer from fits to measured devices; raises InputError."""

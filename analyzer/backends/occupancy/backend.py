@@ -12,7 +12,7 @@ from epochcast.analyzer.backends.occupancy.answer import OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion, answer
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Settings
-from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.analyzer.plugins.question import model_folders
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Occupancy:
         if not _installed("torch"):
             raise InputError(f"reading networks needs torch, which is not installed here; {how_to_install('occupancy')}")
         self._gpus = settings.gpus
-        self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}
+        self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer from measured trainings; raises InputError."""

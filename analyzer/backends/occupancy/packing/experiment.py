@@ -86,8 +86,8 @@ def orderings(rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """By curve whether Table VI's order holds, of rows with the paper's three policies.
 
     ``makespan``: of the means, occu-packing is below nvml-util-packing and that below slot-packing; ``utilisation``:
-    occu-packing's NVML utilisation is the highest of the three; ``makespan_runs``, ``utilisation_runs``: shares of runs in which
-    these hold.
+    occu-packing's NVML utilisation is the highest of the three; ``makespan_runs``, ``utilisation_runs``: shares of runs in
+    which these hold.
     """
 
     def hold(of_curve: pd.DataFrame) -> Any:
