@@ -112,7 +112,6 @@ def graph_of_layers(
         parameters = layer.parameters or int(kind == "prelu")  # the slope, which is not listed
         _add(builder, _WORDS[kind], hyper, elements, layer.written, parameters, reads)
         elements = layer.written
-    builder.weights = {str(place): layer.parameters for place, layer in enumerate(layers)}
     return builder.graph(name).at_batch(batch).in_training()
 
 

@@ -30,7 +30,6 @@ def random_graph(nodes: int, seed: int) -> ComputationGraph:
         edge_types=rng.integers(0, EDGE_TYPES.index("backward"), edges.shape[1]),  # of a forward pass
         edge_elements=np.floor(rng.lognormal(10, 3, edges.shape[1])),
         edge_fixed=np.zeros(edges.shape[1]),
-        weight_elements=float(sizes[:, SIZES.index("weights")].sum()),
         unknown={},
     )
 

@@ -94,9 +94,6 @@ class Scaling(AnswerPart):
     speed_up: list[float]
     efficiency: list[float]
     turning_point: Annotated[int | None, Field(description="Number of devices beyond which more bring little.")]
-    fastest: int
-    cheapest: int | None
-    knee: int | None
 
     @property
     def text(self) -> str:
@@ -107,13 +104,7 @@ class Scaling(AnswerPart):
             if self.turning_point is None
             else f"beyond {count(self.turning_point, 'device')} no requested number brings 10 % more throughput per doubling"
         )
-        text = f"{held}: {pays}; highest throughput on {count(self.fastest, 'device')}"
-        if self.cheapest is None or self.knee is None:
-            return text
-        return (
-            f"{text}\ncheapest epoch on {count(self.cheapest, 'device')}; lowest time x cost on {count(self.knee, 'device')} "
-            "(beyond it a per cent of time costs more than a per cent of money)"
-        )
+        return f"{held}: {pays}"
 
 
 class ConvMeterAnswer(Answer):

@@ -360,18 +360,12 @@ def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
     """What more devices bring, from steps on several numbers of them in ascending order."""
     devices = np.array([step.devices for step in steps], dtype=np.float64)
     rates = np.array([step.rate.value for step in steps])
-    seconds = np.array([step.epoch_seconds or np.nan for step in steps])
-    usd = np.array([step.cost.usd_per_epoch if step.cost else np.nan for step in steps])
-    cheapest, knee = scaling.cheapest_and_knee(devices, seconds, usd)
     return Scaling(
         batch=steps[0].batch if question.global_batch is None else None,
         devices=[step.devices for step in steps],
         speed_up=(rates / rates[0]).tolist(),
         efficiency=(rates / rates[0] * devices[0] / devices).tolist(),
         turning_point=scaling.turning_point(devices, rates),
-        fastest=int(devices[rates.argmax()]),
-        cheapest=cheapest,
-        knee=knee,
     )
 
 

@@ -96,15 +96,3 @@ def turning_point(devices: Array, rates: Array) -> int | None:
 def large_enough(batches: Array, rates: Array) -> int:
     """The smallest batch whose throughput is :data:`NEAR_HIGHEST` of the highest, or more; shapes (n,)."""
     return int(batches[rates >= NEAR_HIGHEST * rates.max()].min())
-
-
-def cheapest_and_knee(devices: Array, seconds: Array, usd: Array) -> tuple[int | None, int | None]:
-    """Devices of the lowest cost per epoch, and of the lowest product of time and cost, shapes (n,).
-
-    Beyond the latter a per cent of time saved costs more than a per cent of money. ``usd`` is NaN where no price is known.
-    """
-    known = np.isfinite(usd)
-    if not known.any():
-        return None, None
-    counts, seconds, usd = devices[known], seconds[known], usd[known]
-    return int(counts[usd.argmin()]), int(counts[(seconds * usd).argmin()])

@@ -31,6 +31,5 @@ def made_graph(
         edge_types=np.zeros(len(edges), dtype=np.int64),
         edge_elements=np.full(len(edges), edge_elements),
         edge_fixed=np.zeros(len(edges)),
-        weight_elements=float(fixed.sum()),
         unknown=unknown or {},
     )

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, GpuLimits
+from lab.kernels.occupancies import occupancies
 
 
 class Launch(NamedTuple):

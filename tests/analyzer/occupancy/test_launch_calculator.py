@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_launches import Launch, occupancy, table_of
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import RESOURCES, occupancies
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability, limits_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import (
+    GpuLimits,
+    limits_by_capability,
+    limits_of,
+)
 from epochcast.regressor import load_catalog
+from lab.kernels.occupancies import RESOURCES, occupancies
 
 GPUS = [limits_of(gpu) for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
 H100 = limits_by_capability("H100", 9.0, 132)

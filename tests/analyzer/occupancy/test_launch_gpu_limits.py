@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability, limits_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import limits_by_capability, limits_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import Gpu

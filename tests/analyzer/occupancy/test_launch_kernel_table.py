@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_launches import Launch, occupancy
 
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import limits_by_capability
 from lab.kernels.kernel_table import kernel_table, summarise, with_occupancy
 
 LIMITS = {"H100": limits_by_capability("H100", 9.0, 132), "T4": limits_by_capability("T4", 7.5, 40)}

@@ -47,7 +47,7 @@ def test_dropout_holds_its_answer_and_a_byte_per_element():
 
 def test_weights_take_twenty_bytes_under_adam():
     one = dense(width=4096, batch=1, hidden=9)
-    assert estimate(one).live - CONTEXT == pytest.approx(20 * one.graph.weight_elements, rel=0.01)
+    assert estimate(one).live - CONTEXT == pytest.approx(20 * one.graph.column("weights").sum(), rel=0.01)
 
 
 def test_convolutions_have_workspaces_of_input_and_answer():

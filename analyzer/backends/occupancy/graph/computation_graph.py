@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +53,6 @@ class ComputationGraph:
         edge_types: shape (e,), places in EDGE_TYPES.
         edge_elements: shape (e,), elements of the tensors that go this way.
         edge_fixed: shape (e,), how many of them are the same for every batch.
-        weight_elements: of the whole network, also where several operators read the same weight.
         unknown: operators without a word, with how often each occurs.
         as_read: of a graph :meth:`in_training` the graph that it was made of.
     """
@@ -70,7 +68,6 @@ class ComputationGraph:
     edge_types: Ints
     edge_elements: Floats
     edge_fixed: Floats
-    weight_elements: float
     unknown: dict[str, int]
     as_read: ComputationGraph | None = None
 
@@ -149,14 +146,3 @@ class ComputationGraph:
             edge_elements=columns[3],
             edge_fixed=columns[4],
         )
-
-    @cached_property
-    def peak_activations(self) -> float:
-        """The most elements of activations that lie in memory at once, if each is freed after its last use."""
-        n = len(self)
-        last = np.arange(n)
-        np.maximum.at(last, self.edges[0], self.edges[1])
-        change = np.zeros(n + 1)
-        np.add.at(change, np.arange(n), self.column("written"))
-        np.add.at(change, last + 1, -self.column("written"))
-        return float(np.cumsum(change)[:n].max(initial=0.0))

@@ -159,7 +159,6 @@ class _Reading:
             of_the_input |= memory.of_the_input
             if memory.weight:
                 weights += elements
-                builder.weights[str(tensor.storage)] = memory.written.elements
                 continue
             own = builder.elements(elements, memory.of_the_input)
             read += own

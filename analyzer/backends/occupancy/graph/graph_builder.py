@@ -56,7 +56,6 @@ class GraphBuilder:
 
     Attributes:
         linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
-        weights: elements of each weight that operators read, by its name.
     """
 
     batch: int
@@ -69,7 +68,6 @@ class GraphBuilder:
     floating: list[bool] = field(default_factory=list)
     edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
-    weights: dict[str, int] = field(default_factory=dict)
 
     def elements(self, elements: int, of_the_input: bool) -> Elements:
         """Those of a tensor, which depends on the network's input or does not."""
@@ -138,6 +136,5 @@ class GraphBuilder:
             edge_types=np.array([delivery.viewed for delivery in self.edges.values()], dtype=np.int64),
             edge_elements=np.array([delivery.elements.all for delivery in self.edges.values()], dtype=np.float64),
             edge_fixed=np.array([delivery.elements.fixed for delivery in self.edges.values()], dtype=np.float64),
-            weight_elements=float(sum(self.weights.values())),
             unknown=dict(self.unknown),
         )

@@ -10,8 +10,8 @@ import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
 from epochcast.analyzer.backends.occupancy.modelled_kernels import memory_bound, products
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, grid_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target
 from epochcast.analyzer.errors import InputError
 
@@ -52,7 +52,7 @@ def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
     SMs are as full as the launches leave them, by time, and idle while the CPU cannot launch as fast as the GPU runs.
     """
     table = model_launches(graph, target)
-    grid, count, seconds = occupancies(table, target.limits)["grid"], table["count"], table["count"] * table["duration"]
+    grid, count, seconds = grid_occupancy(table, target.limits), table["count"], table["count"] * table["duration"]
     active = min(1.0, float(seconds.sum()) / (int(count.sum()) * LAUNCH_ON_CPU))
     own = table["traced_on"] == target.gpu.compute_capability
     return SmUse(float(np.average(grid, weights=seconds)) * active, active, float(count[~own].sum() / count.sum()))
@@ -61,7 +61,7 @@ def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
 def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
     """Kernels in the order of the graph in inference, one row per launches alike that follow each other.
 
-    Returns the columns of a launch configuration (``launch.calculator.CONFIGURATION``) and:
+    Returns the columns of a launch configuration (``occupancy.CONFIGURATION``) and:
 
         kernel      its class, or its name where it cuts its answer into tiles
         duration    seconds of one launch by a roofline

@@ -14,7 +14,6 @@ def two_operators(batch: int = 4) -> ComputationGraph:
     first = builder.add("linear", "linear", {"reduced": 3.0, "output_features": 5.0}, x, y, 20.0, True, [])
     builder.add("add", "add", {}, y + Elements(5.0, 5.0), y, 0.0, True, [Delivery(first, True, y)])
     builder.add("unknown", "mine::op", {}, y, Elements(), 0.0, False, [Delivery(first, False, y), Delivery(1, False, y)])
-    builder.weights["linear"] = 20
     return builder.graph("two")
 
 
@@ -37,21 +36,6 @@ def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
     np.testing.assert_allclose(rescaled.edge_elements, fresh.edge_elements)
     np.testing.assert_allclose(rescaled.fixed, fresh.fixed)
     assert rescaled.batch == batch
-
-
-def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
-    builder, sizes = GraphBuilder(1), [8.0, 1.0, 2.0, 4.0]
-    readers = {1: [0], 2: [1], 3: [0, 2]}  # the first is read again by the last
-    for place, size in enumerate(sizes):
-        deliveries = [Delivery(one, False, Elements(sizes[one])) for one in readers.get(place, [])]
-        builder.add("add", "add", {}, Elements(), Elements(size), 0.0, True, deliveries)
-    graph = builder.graph("peak")
-    naive = 0.0
-    for now in range(4):
-        later = {one for reader, given in readers.items() if reader >= now for one in given if one <= now}
-        alive = {now, *later}
-        naive = max(naive, sum(sizes[one] for one in alive))
-    assert graph.peak_activations == naive == 8 + 2 + 4
 
 
 def residual(batch: int = 4) -> ComputationGraph:

@@ -8,12 +8,12 @@ from made_graph import made_graph
 from made_launches import Launch, occupancy
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
-from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches, model_sm_use
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+from lab.kernels.occupancies import occupancies
 
 CATALOG = load_catalog()
 LAUNCHING = tuple(word for word in VOCABULARY if word != "dropout")  # which runs in training alone
