@@ -518,18 +518,3 @@ def _ratios_figure(chart: Ratios) -> Figure:
         hollow = "; hollow: from a data sheet" * any(row.assumed for row in ranked)
         axes.set_xlabel(f"time relative to the {chart.source} (dashed); bar: 90 % interval; left is faster{hollow}")
         return figure
-
-
-def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
-    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper.
-
-    ``results`` are of :func:`~.backends.occupancy.packing.experiment.summarise`.
-    """
-    panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
-    for policy in dict.fromkeys(row["policy"] for row in results):
-        own = [row for row in results if row["policy"] == policy]
-        for lines, name in zip(panels.values(), ("makespan", "nvml_utilisation"), strict=True):
-            means = [row["figures"][name] for row in own]
-            middle, low, high = ([mean[end] for mean in means] for end in ("mean", "low", "high"))
-            lines.append(Line(policy, [row["slowdown"] for row in own], middle, low, high))
-    return chart_figure(Chart(panels, "slowdown of co-located jobs"))

@@ -53,7 +53,6 @@ _RUNS = 100
     help="Arrival rate (Poisson) as a share of what one job per GPU can serve. [default: all arrive at once]",
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the streams. [default: 0]")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation (PNG, SVG, PDF).")
 @json_option
 def simulate_packing(
     jobs: Path | None,
@@ -66,7 +65,6 @@ def simulate_packing(
     runs: int | None,
     load: float | None,
     seed: int | None,
-    plot: Path | None,
     as_json: bool,
 ) -> int:
     """Simulate packing jobs on shared GPUs by predicted occupancy, and compare it with other policies.
@@ -82,7 +80,7 @@ def simulate_packing(
     \b
     Example: epochcast simulate-packing --configurations trainings.csv
              epochcast simulate-packing --jobs queue.csv --gpus-total 8 \\
-                 --memory 80GB --slowdown fig7 --plot packing.png
+                 --memory 80GB --slowdown fig7
     """
     catalog = load_catalog(gpus)
     board = None if gpu is None else catalog.resolve(gpu)
@@ -109,7 +107,6 @@ def simulate_packing(
     slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
     rows = compare(drawn, gpus_total, size, POLICIES, slowdowns, progress.show)
     progress.clear()
-    results = summarise(rows)
     answer = {
         "gpus": gpus_total,
         "memory": size,
@@ -117,13 +114,9 @@ def simulate_packing(
         "runs": len(drawn),
         "jobs": len(drawn[0]),
         "seed": seed or 0,
-        "results": results,
+        "results": summarise(rows),
         "ordering": orderings(rows),
     }
-    if plot is not None:
-        from epochcast.analyzer.charts import packing_figure, save_figure
-
-        save_figure(packing_figure(results), plot)
     if as_json:
         click.echo(plain_json(answer))
     else:

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import graph_of  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
 from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402

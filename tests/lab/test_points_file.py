@@ -86,12 +86,12 @@ def test_where_it_cannot_be_written_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ({"batch": 0}, "'batch' .* holds 0 in row 1; give a number of 1 or more"),
-        ({"devices": "two"}, "'devices' .* holds 'two' in row 1"),
-        ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in row 1; give 1e-09 seconds or more"),
-        ({"step_seconds": 1e-300}, "'step_seconds' .* holds 1e-300 in row 1; give 1e-09 seconds or more"),
-        ({"network": ""}, "'network' .* is empty in row 1"),
-        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in row 1; .* or remove it"),
+        ({"batch": 0}, "'batch' .* holds 0 in data row 1; give a number of 1 or more"),
+        ({"devices": "two"}, "'devices' .* holds 'two' in data row 1"),
+        ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in data row 1; give a number of 1e-09 or more"),
+        ({"step_seconds": 1e-300}, "'step_seconds' .* holds 1e-300 in data row 1; give a number of 1e-09 or more"),
+        ({"network": ""}, "'network' .* is empty in data row 1"),
+        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in data row 1; give a number of 0 or more"),
     ],
 )
 def test_cells_that_cannot_be_are_named(path, cells, said):

@@ -27,19 +27,6 @@ class Estimate(AnswerPart):
     high: Known
 
 
-class EpochCost(Rented):
-    """The cheapest way to rent the devices, on demand and whole instances."""
-
-    usd_per_epoch: float
-
-    @property
-    def text(self) -> str:
-        """The instances, and their price per hour."""
-        region = "" if self.region == "any" else f" in {self.region}"
-        instances = f"{self.count} x {self.instance} ({count(self.gpus_each, 'GPU')})"
-        return f"{instances} of {self.cloud}{region} at {money(self.usd_per_hour)}/h"
-
-
 class Step(AnswerPart):
     """Steps at one batch on one number of devices."""
 
@@ -56,7 +43,8 @@ class Step(AnswerPart):
     images_per_second: Annotated[dict[str, Estimate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
-    cost: EpochCost | None
+    cost: Annotated[Rented | None, Field(description="The cheapest way to rent the devices, on demand and whole instances.")]
+    usd_per_epoch: float | None
 
     @property
     def main_phase(self) -> str:
@@ -79,7 +67,7 @@ class Step(AnswerPart):
             *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
         ]
         if self.epoch_seconds is not None:
-            price = f", {money(self.cost.usd_per_epoch)}" if self.cost else ""
+            price = "" if self.usd_per_epoch is None else f", {money(self.usd_per_epoch)}"
             lines.append(f"epoch: {seconds_text(self.epoch_seconds)}{price}")
         if self.memory is not None:
             lines.append(f"memory of a training step: {self.memory.text}")
@@ -211,30 +199,17 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     if first.epoch_seconds is not None:
         columns["epoch"] = [seconds_text(step.epoch_seconds) for step in steps]
     if any(step.cost for step in steps):
-        columns["cost per epoch"] = [money(step.cost.usd_per_epoch if step.cost else None) for step in steps]
+        columns["cost per epoch"] = [money(step.usd_per_epoch) for step in steps]
     if first.memory is not None:
         columns["memory"] = [step.memory.short if step.memory else "-" for step in steps]
     return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
 def _lines(places: Sequence[float], steps: Sequence[Step]) -> list[Line]:
-    """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that continues the first."""
+    """Throughput where it fits into the memory."""
     rates = [step.rate for step in steps]
-    beyond = [step.memory is not None and step.memory.fits is False for step in steps]
-    near = [any(beyond[max(place - 1, 0) : place + 2]) for place in range(len(steps))]
-    lines = [
-        Line(
-            "predicted",
-            places,
-            [None if far else rate.value for rate, far in zip(rates, beyond, strict=True)],
-            [rate.low for rate in rates],
-            [rate.high for rate in rates],
-        )
-    ]
-    if any(beyond):
-        values = [rate.value if by else None for rate, by in zip(rates, near, strict=True)]
-        lines.append(Line("beyond the memory", places, values, assumed=True))
-    return lines
+    values = [None if step.memory and step.memory.fits is False else step.rate.value for step in steps]
+    return [Line("predicted", places, values, [rate.low for rate in rates], [rate.high for rate in rates])]
 
 
 def _prices(steps: Sequence[Step], gpu: str | None) -> str:
@@ -243,7 +218,7 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
         return ""
     costs = [step.cost for step in steps if step.cost]
     if costs:
-        return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
+        return f"cost: on {'; '.join(dict.fromkeys(map(_rented, costs)))} (price of {costs[0].price_of})"
     if gpu is None:
         return "cost: the GPU catalogue does not have the device"
     return f"cost: no on-demand price of a {gpu} is known"
@@ -251,3 +226,9 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
 
 def _ends(rate: Estimate) -> str:
     return "-" if rate.low is None or rate.high is None else f"{number(rate.low)} to {number(rate.high)}"
+
+
+def _rented(cost: Rented) -> str:
+    region = "" if cost.region == "any" else f" in {cost.region}"
+    instances = f"{cost.count} x {cost.instance} ({count(cost.gpus_each, 'GPU')})"
+    return f"{instances} of {cost.cloud}{region} at {money(cost.usd_per_hour)}/h"

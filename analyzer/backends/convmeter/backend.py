@@ -16,7 +16,6 @@ from epochcast.analyzer.backends.convmeter import SHIPPED, scaling
 from epochcast.analyzer.backends.convmeter.answer import (
     RATE_OF,
     ConvMeterAnswer,
-    EpochCost,
     Estimate,
     Scaling,
     Step,
@@ -31,6 +30,7 @@ from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, pr
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
+from epochcast.analyzer.plugins.answer import Rented
 from epochcast.analyzer.plugins.question import model_folders
 from epochcast.regressor import Catalog, Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
@@ -352,7 +352,8 @@ def _step(
         images_per_second=rates,
         memory=memory,
         epoch_seconds=epoch,
-        cost=EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch)) if rent and epoch else None,
+        cost=Rented(**rent.rented) if rent and epoch else None,
+        usd_per_epoch=rent.usd(epoch) if rent and epoch else None,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -28,8 +27,6 @@ class ConvMeterFitAnswer(Answer):
     """What was fitted, and where it is."""
 
     rows: int
-    gpus: list[str]
-    seconds: float
     networks: int
     cells: list[Cell]
     unfitted: Annotated[list[str], Field(exclude=True)]
@@ -38,7 +35,7 @@ class ConvMeterFitAnswer(Answer):
     @property
     def text(self) -> str:
         """Where the model is, and what each device and precision rests on."""
-        head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks in {self.seconds} s"
+        head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks"
         cells = (f"\n{cell.device}, {cell.precision}, recipe {cell.recipe}\n{rests_on(cell.fits)}" for cell in self.cells)
         return "\n".join([head, *cells])
 
@@ -63,7 +60,6 @@ class ConvMeterFit(Plugin):
 
     def answer(self, question: ConvMeterFitQuestion) -> ConvMeterFitAnswer:
         """Fit, and write the model's folder; raises InputError."""
-        began = time.monotonic()
         self._settings.report("reading")
         points = pd.concat(map(read_points, question.data), ignore_index=True)
         self._settings.report(f"fitting {len(points)} points")
@@ -71,8 +67,6 @@ class ConvMeterFit(Plugin):
         predictor.save(question.out)
         return ConvMeterFitAnswer(
             rows=len(points),
-            gpus=sorted(points["device"].unique()),
-            seconds=round(time.monotonic() - began, 1),
             networks=points["network"].nunique(),
             cells=predictor.cells,
             unfitted=predictor.unfitted,

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.csv_text import parse_csv, read_text
+from epochcast.analyzer.backends.measured_table import MeasuredTable
 
 KEYS = ("device", "precision", "network", "block", "family", "image_size", "batch", "devices", "nodes")
 """``device``: name of the GPU or processor. ``block``: path of a submodule, empty for a whole network. ``family``: networks of
@@ -39,31 +38,9 @@ def read_points(path: str | Path) -> pd.DataFrame:
     Raises:
         InputError: the file is no such table, holds no row, or a cell is empty or no number that can be.
     """
-    table = parse_csv(read_text(path), str(path), as_text=_NAMES)
-    if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of measured points (docs/convmeter.md)")
-    if table.empty:
-        raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
-    for name in ("device", "precision", "network"):
-        if (empty := table[name].isna()).any():
-            raise InputError(
-                f"column {name!r} of {str(path)!r} is empty in row {int(empty.to_numpy().argmax()) + 1}; fill it in"
-            )
-    table = table.assign(block=table["block"].fillna(""))
-    for name in (*_COUNTS, *TIMES, *COLUMNS):
-        column = table[name] if name in table else pd.Series(np.nan, table.index)
-        values = pd.to_numeric(column, errors="coerce").astype(float)
-        least = 1 if name in _COUNTS else 0
-        bad = column.notna() & ~np.isfinite(values) | (values < least)
-        if name in TIMES:
-            bad |= (values > 0) & (values < _SHORTEST)
-        else:
-            bad |= values.isna()
-        if bad.any():
-            row = int(bad.to_numpy().argmax())
-            seen = column.tolist()[row]  # of Python, not of numpy
-            holds = "is empty" if column.isna().iloc[row] else f"holds {seen!r}"
-            allowed = f"{_SHORTEST:g} seconds or more" if name in TIMES else f"a number of {least} or more"
-            raise InputError(f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give {allowed} or remove it")
-        table[name] = values
-    return table[[*KEYS, *TIMES, *COLUMNS]]
+    table = MeasuredTable(Path(path), _NAMES, "docs/convmeter.md says what makes such a table")
+    points = pd.DataFrame({name: table.texts(name) for name in ("device", "precision", "network")})
+    points["block"], points["family"] = table.column("block").fillna(""), table.column("family")
+    counts = {name: table.numbers(name, 1) for name in _COUNTS} | {name: table.numbers(name) for name in COLUMNS}
+    times = {name: table.numbers(name, _SHORTEST, instead=np.nan) if name in table.rows else np.nan for name in TIMES}
+    return points.assign(**counts, **times)[[*KEYS, *TIMES, *COLUMNS]]

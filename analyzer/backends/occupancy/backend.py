@@ -34,8 +34,7 @@ class Occupancy:
     of transformers), precisions and GPUs were not measured: for these, CUDA's occupancy calculation is applied to the kernels
     that PyTorch is expected to launch in a forward pass. Such figures are marked as modelled, and have a wide range.
 
-    Your own factory returns a module that takes images, or (module, inputs). Its parameters batch, channels, image_size,
-    sequence, hidden and layers get the values of these options.
+    Your own factory returns a module that takes images, or (module, inputs); it may have a parameter image_size.
 
     \b
     Example: epochcast predict-model occupancy --network resnet50 --batch 64

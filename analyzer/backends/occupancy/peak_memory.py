@@ -165,15 +165,6 @@ class _Steps:
                 self._memory.give(block)
 
 
-class Peaks(NamedTuple):
-    """Answers for n samples, shape (n,) each: bytes with a 90 % interval, and the probability of running out of memory."""
-
-    peak: Floats
-    low: Floats
-    high: Floats
-    out_of_memory: Floats
-
-
 class PeakMemory:
     """Boosted trees on the logarithm of measured over estimated peak memory.
 
@@ -185,8 +176,8 @@ class PeakMemory:
     def __init__(self, trees: Trees, half_width: float, risk: Floats | None) -> None:
         self.trees, self.half_width, self.risk = trees, half_width, risk
 
-    def predict(self, samples: Sequence[Sample]) -> Peaks:
-        """Peak memory on each sample's GPU, and whether that runs out of it."""
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """Bytes, the ends of their 90 % interval, and the probability of running out of the GPU's memory; shape (4, n)."""
         memory = estimates(samples)
         learnt = self.trees.predict(rows_of(samples, memory))
         peak = memory[:, 0] * np.exp(learnt)
@@ -196,7 +187,7 @@ class PeakMemory:
             probability = (demanded[:, 0] > 0).astype(float)
         else:
             probability = 1 / (1 + np.exp(-(demanded @ self.risk[:-1] + self.risk[-1])))
-        return Peaks(peak, peak / factor, peak * factor, probability)
+        return np.stack([peak, peak / factor, peak * factor, probability])
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

@@ -49,9 +49,6 @@ more than half of the rest is saved. ``lab/speed/occupancy/modelled.py`` has fou
 _SMALL = 0.1
 """Share of a step below which unknown operators matter little: no more than the usual error."""
 
-_MANY = 0.05
-"""Share of launches from which on it is said that no trace of the GPU shows them."""
-
 
 class OccupancyManifest(Manifest):
     """The whole of ``model.json``; attributes as of :class:`.answer.FittedModel`.
@@ -121,7 +118,7 @@ class OccupancyPredictor:
         if not samples:
             return []
         rows: list[dict[str, Any]] = []
-        for peak, low, high, crash in np.array(self.memory.predict(samples)).T.tolist():
+        for peak, low, high, crash in self.memory.predict(samples).T.tolist():
             memory = Estimate(value=peak, low=low, high=high, basis="measured")
             rows.append({"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5})
         for label, trees in self.ratios.items():
@@ -156,13 +153,6 @@ class OccupancyPredictor:
                 notes.append(f"trainings were measured on {', '.join(self.fitted.gpus)}, the same chip as {sample.gpu.name}")
             if self.range.unknown_operators(sample):
                 notes.append(f"{self._lacking(sample)}, which is less than {100 * _SMALL:.0f} % of the step")
-        modelled = {sample.gpu: sample for sample in samples if self.why_modelled(sample, catalog)}
-        for gpu, sample in modelled.items():
-            if (share := model_sm_use(sample.graph, Target(gpu, sample.configuration.precision)).guessed) > _MANY:
-                notes.append(
-                    f"public traces of compute capability {gpu.compute_capability} do not show {100 * share:.0f} % of the "
-                    f"launches: on {gpu.name} they are taken from other GPUs, or assumed"
-                )
         return [*dict.fromkeys(notes), *self.range.beyond(answered)]
 
     def _lacking(self, sample: Sample) -> str:
@@ -202,7 +192,7 @@ def model_training(sample: Sample) -> dict[str, Any]:
     memory = Estimate(value=base + (peak - base) * usual, low=low, high=high, basis="modelled")
     fits = True if high <= sample.gpu.memory else False if low > sample.gpu.memory else None
     factors = MLP_FACTOR if _COMPUTING.isdisjoint(sample.graph.words) else WITHIN_FACTOR
-    ratios = {label: _within(value, factors[label]) for label, value in zip(RATIOS, use, strict=False)}
+    ratios = {label: _within(value, factors[label]) for label, value in zip(RATIOS, use, strict=True)}
     return {**ratios, "peak_memory": memory, "out_of_memory": None, "fits": fits}
 
 

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.networks import SIZES, complete
+from epochcast.analyzer.backends.occupancy.networks import SIZES, complete, graph_of
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option

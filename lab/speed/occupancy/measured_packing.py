@@ -9,9 +9,11 @@ Run: python -m lab.speed.occupancy.measured_packing [--write]      (part `measur
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
@@ -19,7 +21,8 @@ from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, c
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.backends.occupancy.packing.jobs import JOBS, PackedJob, draw_streams, job_kind
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
-from epochcast.analyzer.charts import packing_figure
+from epochcast.analyzer.charts import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import FittedTrees, Mean, Model
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
@@ -162,6 +165,21 @@ def difference(rows: pd.DataFrame, policy: str, other: str) -> dict[str, float]:
     """Makespan of a policy less another's, run by run, as a ratio of slot-packing's."""
     makespan = rows.pivot_table(index="run", columns="policy", values="makespan")
     return mean_over_runs((makespan[policy] - makespan[other]) / makespan[BASELINE])
+
+
+def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
+    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper.
+
+    ``results`` are of :func:`~epochcast.analyzer.backends.occupancy.packing.experiment.summarise`.
+    """
+    panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
+    for policy in dict.fromkeys(row["policy"] for row in results):
+        own = [row for row in results if row["policy"] == policy]
+        for lines, name in zip(panels.values(), ("makespan", "nvml_utilisation"), strict=True):
+            means = [row["figures"][name] for row in own]
+            middle, low, high = ([mean[end] for mean in means] for end in ("mean", "low", "high"))
+            lines.append(Line(policy, [row["slowdown"] for row in own], middle, low, high))
+    return chart_figure(Chart(panels, "slowdown of co-located jobs"))
 
 
 def sizes() -> str:

@@ -10,6 +10,7 @@ from made_graph import made_graph
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.regressor import load_catalog
+from lab.occupancy.fitting import range_of
 
 A100 = load_catalog().resolve("A100 SXM4 40GB")
 
@@ -25,7 +26,7 @@ def convolution(inputs: int, outputs: int, groups: int = 1, flops: float = 1e9) 
 RELU = {"word": "relu", "flops": 5}
 NORM = {"word": "batch_norm", "input_features": 4096, "output_features": 4096}
 LINEAR = {"word": "linear", "input_features": 5, "output_features": 7}
-SEEN = FittedRange.of(
+SEEN = range_of(
     [
         sample(convolution(3, 64), RELU, NORM, convolution(64, 2, flops=2e9)),
         sample(RELU, convolution(3, 100), batch=2),

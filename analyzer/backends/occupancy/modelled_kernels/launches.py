@@ -34,16 +34,14 @@ _RULES: Mapping[str, Callable[[ModelledOperator, Target], list[Kernel]]] = {
 }
 """By the word of an operator; others launch what an elementwise one would."""
 
-_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "traced_on")
+_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator")
 
 
 class SmUse(NamedTuple):
-    """Of one step as it is modelled: SM occupancy and SM activity, 0..1, and the share of its launches that are ``guessed``,
-    as no trace of the GPU's own compute capability shows them."""
+    """Of one step as it is modelled: SM occupancy and SM activity, 0..1."""
 
     occupancy: float
     active: float
-    guessed: float
 
 
 def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
@@ -54,8 +52,7 @@ def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
     table = model_launches(graph, target)
     grid, count, seconds = grid_occupancy(table, target.limits), table["count"], table["count"] * table["duration"]
     active = min(1.0, float(seconds.sum()) / (int(count.sum()) * LAUNCH_ON_CPU))
-    own = table["traced_on"] == target.gpu.compute_capability
-    return SmUse(float(np.average(grid, weights=seconds)) * active, active, float(count[~own].sum() / count.sum()))
+    return SmUse(float(np.average(grid, weights=seconds)) * active, active)
 
 
 def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
@@ -67,7 +64,6 @@ def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
         duration    seconds of one launch by a roofline
         count       launches
         operator    word of the operator that launches it
-        traced_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
 
     Raises:
         InputError: the GPU's compute capability is not known to the occupancy calculation, or nothing is launched.
@@ -80,6 +76,5 @@ def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
         for kernel in _RULES.get(operator.word, memory_bound.elementwise)(operator, target):
             own = kernel.configuration
             sizes = (*kernel.grid, *own.block, own.registers_per_thread, own.shared_memory)
-            traced_on = 0.0 if own.source else own.architecture
-            rows.append((own.name, *sizes, target.seconds(kernel), kernel.launches, operator.word, traced_on))
+            rows.append((own.name, *sizes, target.seconds(kernel), kernel.launches, operator.word))
     return pd.DataFrame(rows, columns=list(_COLUMNS))

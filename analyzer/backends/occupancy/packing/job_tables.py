@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
-
+from epochcast.analyzer.backends.measured_table import MeasuredTable
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.regressor import Catalog, Gpu
 
 GPU = "A100 SXM4 40GB"
@@ -35,7 +31,7 @@ def read_jobs(path: Path) -> list[PackedJob]:
     Raises:
         InputError: the file is no such table, holds no row, or a value cannot be.
     """
-    table = _Table(path)
+    table = MeasuredTable(path, _TEXTS, "`epochcast simulate-packing --help` names all")
     arrival, memory = table.numbers("arrival_s"), table.numbers("memory_bytes")
     occupancy = table.numbers("occupancy", most=1.0)
     columns = (
@@ -61,7 +57,7 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> tuple[li
     Raises:
         InputError: the file is no such table, holds nothing usable or nothing on this GPU, or is of several.
     """
-    table = _Table(path)
+    table = MeasuredTable(path, _TEXTS, "`epochcast simulate-packing --help` names all")
     if "gpu" in table.rows:
         names = table.texts("gpu").map(lambda name: catalog.resolve(name).name)
         all_gpus = sorted(names.unique())
@@ -86,43 +82,3 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> tuple[li
     columns = [column[usable].tolist() for column in (key, occupancy, utilisation / 100, memory * 2**20)]
     kinds = [job_kind(*row) for row in zip(*columns, strict=True)]
     return kinds, gpu or catalog.resolve(GPU), int((~usable).sum())
-
-
-class _Table:
-    """A CSV file with one row at least."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = source_name(path)
-        self.rows = parse_csv(read_text(path), self.name, as_text=_TEXTS)
-        if self.rows.empty:
-            raise InputError(f"{self.name!r} holds no row below its header; give at least one")
-
-    def texts(self, column: str) -> pd.Series[str]:
-        values = self._column(column)
-        self._refuse(column, values.isna(), "fill it in")
-        return values
-
-    def numbers(
-        self, column: str, least: float = 0.0, most: float = np.inf, instead: pd.Series[float] | float | None = None
-    ) -> pd.Series[float]:
-        """Between two bounds; where it is empty ``instead``; another column may replace a missing one."""
-        if isinstance(instead, pd.Series) and column not in self.rows:
-            return instead
-        values = numeric_column(self._column(column), column, self.name)
-        if instead is not None:
-            values = values.fillna(instead)
-        allowed = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
-        self._refuse(column, ~values.between(least, most), f"give {allowed}")
-        return values
-
-    def _column(self, column: str) -> pd.Series[Any]:
-        if column not in self.rows:
-            raise InputError(f"{self.name!r} lacks the column {column!r}; `epochcast simulate-packing --help` names all")
-        return self.rows[column]
-
-    def _refuse(self, column: str, bad: pd.Series[bool], remedy: str) -> None:
-        if bad.any():
-            row = int(bad.to_numpy().argmax())
-            value = self.rows[column].tolist()[row]  # of Python, not of numpy
-            seen = "is empty" if pd.isna(value) else f"holds {value!r}"
-            raise InputError(f"column {column!r} of {self.name!r} {seen} in data row {row + 1}; {remedy}")
