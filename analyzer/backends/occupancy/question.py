@@ -32,15 +32,7 @@ class OccupancyQuestion(NetworkQuestion):
         json_schema_extra={
             "examples": [
                 {"network": "resnet50", "gpus": ["A100 SXM4 40GB", "T4"], "batches": [64]},
-                {
-                    "network": "lstm",
-                    "gpus": ["L4"],
-                    "sequence": 128,
-                    "hidden": 512,
-                    "layers": 2,
-                    "precision": "fp16",
-                    "sweep": True,
-                },
+                {"network": "lstm", "gpus": ["L4"], "sequence": 128, "precision": "fp16", "sweep": True},
             ]
         }
     )
@@ -65,11 +57,6 @@ class OccupancyQuestion(NetworkQuestion):
         Field(description="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU."),
     ] = False
     precision: Annotated[Literal["fp32", "fp16", "bf16"], Http(), Field(description="Precision of the arithmetic.")] = "fp32"
-    channels: Annotated[
-        int | None,
-        Http(only=True),
-        Field(ge=1, le=256, description="Channels of the image. Usual where not given."),
-    ] = None
     image_size: Annotated[
         int | None, Http(), Option(metavar="PIXELS"), Field(ge=1, le=4096, description="Side of the square images in pixels.")
     ] = None
@@ -79,23 +66,12 @@ class OccupancyQuestion(NetworkQuestion):
         Option(metavar="N"),
         Field(ge=1, le=2**16, description="Length of the sequence: tokens, or steps of a recurrent network."),
     ] = None
-    hidden: Annotated[
-        int | None, Http(), Option(metavar="N"), Field(ge=1, le=2**13, description="Width of a recurrent network.")
-    ] = None
-    layers: Annotated[
-        int | None, Http(), Option(metavar="N"), Field(ge=1, le=16, description="Number of layers of a recurrent network.")
-    ] = None
 
     @model_validator(mode="after")
     def _of_batches_or_all(self) -> Self:
         if self.batches and self.sweep:
             raise ValueError("a sweep tries all batches that memory holds; leave out the batch")
         return self
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Those that were given."""
-        return {name: getattr(self, name) for name in SIZES if getattr(self, name)}
 
 
 def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> OccupancyAnswer:
@@ -110,7 +86,8 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
     gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
-    network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes))
+    sizes = {"image_size": question.image_size or 0, "sequence": question.sequence or 0}
+    network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **sizes))
     graph = graph_of(network).in_training()
     samples: list[Sample] = []
     rows: list[Filled] = []

@@ -83,7 +83,6 @@ def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callab
 @pytest.mark.parametrize(
     ("question", "arguments"),
     [
-        ({"blocks": ["layer1.0", "Bottleneck4"]}, "--block layer1.0 --block Bottleneck4"),
         ({"recipe": "paper", "batches": [4, 8]}, "--recipe paper --batch 4 --batch 8"),
     ],
 )
