@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from epochcast.analyzer.backends.network.operators import word_of
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import Elements, GraphBuilder
 from epochcast.analyzer.errors import InputError
 
 _GROWTH = 32
@@ -125,8 +125,7 @@ def _add(
     reads: Sequence[int],
 ) -> int:
     """Add an operator that reads all that others wrote; its number."""
-    deliveries = [Delivery(writer, False, Elements(builder.sizes[writer][1])) for writer in dict.fromkeys(reads)]
-    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, deliveries)
+    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, reads)
 
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:

@@ -134,7 +134,7 @@ def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample]
             "peak_memory": figures["peak_memory_mib"] * 2**20,
             "fits": ran.to_numpy(dtype=bool),
             "nodes": [len(sample.graph) for sample in samples],
-            "edges": [sample.graph.edges.shape[1] for sample in samples],
+            "edges": [2 * sample.graph.edges.shape[1] for sample in samples],
         }
     )
 

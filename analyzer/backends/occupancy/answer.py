@@ -104,7 +104,6 @@ class OccupancyAnswer(Answer):
     sizes: dict[str, int]
     precision: str
     nodes: int
-    edges: int
     unknown_operators: dict[str, int]
     model: FittedModel
     predictions: list[Filled]
@@ -116,7 +115,7 @@ class OccupancyAnswer(Answer):
         """A table, and what the figures rest on."""
         sizes = [f"{name.replace('_', ' ')} {value}" for name, value in self.sizes.items()]
         parts = [
-            f"{', '.join([self.network, *sizes, self.precision])}: {self.nodes} operators, {self.edges} edges",
+            f"{', '.join([self.network, *sizes, self.precision])}: {self.nodes} operators",
             _table_of(self.predictions),
             "\n".join(sweep.text for sweep in self.batches),
             self.model.text if any("measured" in row.basis for row in self.predictions) else "",

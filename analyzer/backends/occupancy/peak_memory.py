@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]
@@ -66,7 +65,7 @@ class _Steps:
             (_ELEMENT * graph.column(name)).tolist() for name in ("read", "written", "weights")
         )
         writers: list[list[int]] = [[] for _ in self._words]
-        for before, after in graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")].T.tolist():
+        for before, after in graph.edges.T.tolist():
             writers[after].append(before)
         self._inputs: list[Tensor] = [tuple(own) for own in writers]
         self._readers: dict[Tensor, list[int]] = {}

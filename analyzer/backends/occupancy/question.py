@@ -117,7 +117,6 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         sizes={name: size for name in SIZES if (size := getattr(network, name))},
         precision=network.precision,
         nodes=len(graph),
-        edges=graph.edges.shape[1],
         unknown_operators=dict(graph.unknown),
         model=predictor.fitted,
         predictions=rows,

@@ -1,4 +1,4 @@
-"""Floating-point operations and intermediate results of an operator, from its type, hyper-parameters and sizes (Table I).
+"""Floating-point operations of an operator, from its type, hyper-parameters and sizes (Table I).
 
 Section III-C: a convolution's FLOPs are 2·K·C·R·S·N·P·Q, and those of attention are those of its matrix products.
 """
@@ -46,16 +46,3 @@ def flops(word: str, hyper: Mapping[str, float], read: float, written: float) ->
     if word in ("reduce", "arg_reduce", "scan"):
         return read
     return _PER_ELEMENT.get(word, 1.0) * written
-
-
-def temporary(word: str, hyper: Mapping[str, float], read: float, written: float) -> float:
-    """Elements that the operator makes for itself."""
-    if word == "convolution" and hyper.get("kernel_height", 1.0) * hyper.get("kernel_width", 1.0) > 1.0:
-        return written / max(1.0, hyper.get("output_features", 1.0)) * hyper.get("reduced", 0.0) * hyper.get("groups", 1.0)
-    if word == "attention":  # written has one head's features in the last axis, the scores have the keys there
-        return written / max(1.0, hyper.get("output_features", 1.0)) * hyper.get("reduced", 0.0)
-    if word in RECURRENT:
-        return RECURRENT[word] * written * max(1.0, hyper.get("layers", 1.0))
-    if word in ("softmax", "layer_norm", "rms_norm", "group_norm"):  # a statistic per row
-        return written / max(1.0, hyper.get("reduced", 1.0))
-    return 0.0
