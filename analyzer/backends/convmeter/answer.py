@@ -12,7 +12,7 @@ from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.plugins.chart import Chart, Line
-from epochcast.analyzer.tables import interval_text, seconds_text, table
+from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
 RATE_OF = {"step": "training", "inference": "inference"}
@@ -55,23 +55,6 @@ class Step(AnswerPart):
     def rate(self) -> Estimate:
         """Throughput in that phase."""
         return self.images_per_second[RATE_OF[self.main_phase]]
-
-    @property
-    def text(self) -> str:
-        """Phase by phase."""
-        nodes = f" in {self.nodes} nodes" if self.nodes > 1 else ""
-        phases = [(phase, seconds_text(time.value), interval_text(time.low, time.high)) for phase, time in self.phases.items()]
-        lines = [
-            f"batch {self.batch} on {count(self.devices, 'device')}{nodes}",
-            table(("phase", "time", "90 % interval"), phases),
-            *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
-        ]
-        if self.epoch_seconds is not None:
-            price = "" if self.usd_per_epoch is None else f", {money(self.usd_per_epoch)}"
-            lines.append(f"epoch: {seconds_text(self.epoch_seconds)}{price}")
-        if self.memory is not None:
-            lines.append(f"memory of a training step: {self.memory.text}")
-        return "\n".join(lines)
 
 
 class Scaling(AnswerPart):
@@ -117,7 +100,7 @@ class ConvMeterAnswer(Answer):
 
     @property
     def text(self) -> str:
-        """One step in detail, or a line for each, and where more stops paying."""
+        """A line for each step, and where more stops paying."""
         layout = "channels last" if self.precision.endswith("-nhwc") else "channels first"
         head = [
             f"{self.network} at {self.image_size} x {self.image_size} on {self.device}, {self.precision} ({layout})",
@@ -127,7 +110,7 @@ class ConvMeterAnswer(Answer):
         ]
         steps = self.predictions
         parts = [
-            _grid(steps, self.scaling) if len(steps) > 1 else steps[0].text,
+            _grid(steps, self.scaling),
             "\n".join(scaling.text for scaling in self.scaling),
             "\n".join(self._enough(devices, batch) for devices, batch in self.large_enough.items()),
             _prices(steps, self.gpu),
@@ -188,11 +171,10 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     if any(step.nodes > 1 for step in steps):
         columns["nodes"] = [str(step.nodes) for step in steps]
     columns["batch"] = [str(step.batch) for step in steps]
-    for phase in ("inference", "step"):
-        if phase in first.phases:
-            columns[phase] = [seconds_text(step.phases[phase].value) for step in steps]
-    columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
-    columns["90 % interval"] = [_ends(step.rate) for step in steps]
+    columns |= {phase: [seconds_text(step.phases[phase].value) for step in steps] for phase in first.phases}
+    if first.main_phase in first.phases:
+        columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
+        columns["90 % interval"] = [_ends(step.rate) for step in steps]
     if scaling:
         columns["speed-up"] = [f"{value:.2f}" for by in scaling for value in by.speed_up]
         columns["efficiency"] = [f"{100 * value:.0f} %" for by in scaling for value in by.efficiency]
@@ -201,7 +183,7 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     if any(step.cost for step in steps):
         columns["cost per epoch"] = [money(step.usd_per_epoch) for step in steps]
     if first.memory is not None:
-        columns["memory"] = [step.memory.short if step.memory else "-" for step in steps]
+        columns["memory"] = [step.memory.text if step.memory else "-" for step in steps]
     return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.answer import WITHIN, Filled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.networks import SIZES, complete, graph_of
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
@@ -91,7 +90,7 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
     graph = graph_of(network).in_training()
     samples: list[Sample] = []
     rows: list[Filled] = []
-    best = []
+    smallest = {}
     for gpu in gpus:
 
         def fill(batch: int, gpu: Gpu = gpu) -> tuple[Sample, Filled]:
@@ -107,7 +106,8 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
                     f"{fill(1)[1].peak_memory.value / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; "
                     "take a GPU with more memory"
                 )
-            best.append(best_batch([row for _, row in own]))
+            highest = max(row.sm_occupancy.value for _, row in own)
+            smallest[gpu.name] = next(row.batch for _, row in own if row.sm_occupancy.value >= highest * (1 - WITHIN))
         else:
             own = [fill(batch) for batch in sorted(set(question.batches or [USUAL_BATCH]))]
         samples += [sample for sample, _ in own]
@@ -120,7 +120,7 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         unknown_operators=dict(graph.unknown),
         model=predictor.fitted,
         predictions=rows,
-        batches=best,
+        smallest=smallest,
         notes=predictor.notes(samples, catalog),
     )
 
@@ -128,17 +128,3 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
 def _shown(network: str) -> str:
     """Names as they are, files without their folders, which the answer must not reveal."""
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
-
-
-def best_batch(rows: Sequence[Filled]) -> BestBatch:
-    """Look through a GPU's rows in ascending order of their batches (section VI-A of the paper)."""
-    best, largest = max(rows, key=lambda row: row.sm_occupancy.value), rows[-1].batch
-    highest = best.sm_occupancy.value
-    return BestBatch(
-        gpu=best.gpu,
-        highest=highest,
-        highest_at=best.batch,
-        smallest=next(row.batch for row in rows if row.sm_occupancy.value >= highest * (1 - WITHIN)),
-        largest=largest,
-        bound_by_memory=largest < LARGEST,
-    )
