@@ -45,6 +45,8 @@ class Step(AnswerPart):
     epoch_seconds: float | None
     cost: Annotated[Rented | None, Field(description="The cheapest way to rent the devices, on demand and whole instances.")]
     usd_per_epoch: float | None
+    speed_up: Annotated[float | None, Field(description="Over the fewest devices; null where there is one number.")] = None
+    efficiency: float | None = None
 
     @property
     def main_phase(self) -> str:
@@ -55,27 +57,6 @@ class Step(AnswerPart):
     def rate(self) -> Estimate:
         """Throughput in that phase."""
         return self.images_per_second[RATE_OF[self.main_phase]]
-
-
-class Scaling(AnswerPart):
-    """What more devices bring."""
-
-    batch: Annotated[int | None, Field(description="On each device (weak scaling); null: a global batch is shared (strong).")]
-    devices: list[int]
-    speed_up: list[float]
-    efficiency: list[float]
-    turning_point: Annotated[int | None, Field(description="Number of devices beyond which more bring little.")]
-
-    @property
-    def text(self) -> str:
-        """Where more devices stop paying."""
-        held = "strong scaling, global batch held" if self.batch is None else f"weak scaling, batch {self.batch} on each"
-        pays = (
-            f"{count(self.devices[-1], 'device')}, the most requested, still pay off (10 % more throughput per doubling)"
-            if self.turning_point is None
-            else f"beyond {count(self.turning_point, 'device')} no requested number brings 10 % more throughput per doubling"
-        )
-        return f"{held}: {pays}"
 
 
 class ConvMeterAnswer(Answer):
@@ -91,7 +72,11 @@ class ConvMeterAnswer(Answer):
     fitted: Annotated[dict[str, Fitted], Field(description="By phase, on the device that was measured.")]
     metrics: Annotated[dict[str, float], Field(description="Of one image: flops, conv_inputs, conv_outputs, weights, layers.")]
     predictions: list[Step]
-    scaling: Annotated[list[Scaling], Field(description="By batch, of several numbers of devices.")]
+    global_batch: Annotated[int | None, Field(description="That all devices share (strong scaling); null: each has a batch.")]
+    turning_points: Annotated[
+        dict[int, int | None],
+        Field(description="Of several numbers of devices that beyond which more bring little, by batch; null: the last pays."),
+    ]
     large_enough: Annotated[
         dict[int, int],
         Field(description="Of several batches the smallest within 5 % of the highest throughput, by number of devices."),
@@ -110,12 +95,20 @@ class ConvMeterAnswer(Answer):
         ]
         steps = self.predictions
         parts = [
-            _grid(steps, self.scaling),
-            "\n".join(scaling.text for scaling in self.scaling),
+            _grid(steps),
+            "\n".join(self._pays(batch, devices) for batch, devices in self.turning_points.items()),
             "\n".join(self._enough(devices, batch) for devices, batch in self.large_enough.items()),
             _prices(steps, self.gpu),
         ]
         return "\n\n".join(part for part in ("\n".join(head), *parts, rests_on(self.fitted)) if part)
+
+    def _pays(self, batch: int, turning_point: int | None) -> str:
+        held = f"strong scaling, global batch {batch}" if self.global_batch else f"weak scaling, batch {batch} on each"
+        if turning_point is None:
+            last = count(self.predictions[-1].devices, "device")
+            return f"{held}: {last}, the most requested, still pay off (10 % more throughput per doubling)"
+        beyond = count(turning_point, "device")
+        return f"{held}: beyond {beyond} no requested number brings 10 % more throughput per doubling"
 
     def _enough(self, devices: int, batch: int) -> str:
         on = "" if devices == 1 else f" on {count(devices, 'device')}"
@@ -126,19 +119,19 @@ class ConvMeterAnswer(Answer):
     @property
     def chart(self) -> Chart:
         """Throughput by devices, a panel per batch; by batch where there is one number of devices."""
-        steps, scaling = self.predictions, self.scaling
+        steps = self.predictions
         if len(steps) < 2:
             raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
-        if not scaling:
+        if not self.turning_points:
             by_batch = {self.network: _lines([step.batch for step in steps], steps)}
             return Chart(by_batch, "images per device and step", "images per second")
-        each = len(scaling[0].devices)
         panels = {}
-        for place, by in enumerate(scaling):
-            lines = _lines(by.devices, steps[place * each : (place + 1) * each])
-            if by.turning_point is not None:
-                lines.append(Line("more do not pay off", [by.turning_point]))
-            panels[self.network if by.batch is None else f"{self.network}, batch {by.batch}"] = lines
+        for batch, turning_point in self.turning_points.items():
+            own = [step for step in steps if self.global_batch or step.batch == batch]
+            lines = _lines([step.devices for step in own], own)
+            if turning_point is not None:
+                lines.append(Line("more do not pay off", [turning_point]))
+            panels[f"{self.network}, batch {batch}"] = lines
         return Chart(panels, "devices", "images per second")
 
 
@@ -164,7 +157,7 @@ def rests_on(fitted: Mapping[str, Fitted]) -> str:
     return "\n".join([table(header, rows), *sources])
 
 
-def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
+def _grid(steps: Sequence[Step]) -> str:
     """A line for each batch and number of devices."""
     first = steps[0]
     columns = {"devices": [str(step.devices) for step in steps]}
@@ -175,9 +168,9 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     if first.main_phase in first.phases:
         columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
         columns["90 % interval"] = [_ends(step.rate) for step in steps]
-    if scaling:
-        columns["speed-up"] = [f"{value:.2f}" for by in scaling for value in by.speed_up]
-        columns["efficiency"] = [f"{100 * value:.0f} %" for by in scaling for value in by.efficiency]
+    if first.speed_up is not None:
+        columns["speed-up"] = [f"{step.speed_up:.2f}" for step in steps]
+        columns["efficiency"] = [f"{100 * (step.efficiency or 0):.0f} %" for step in steps]
     if first.epoch_seconds is not None:
         columns["epoch"] = [seconds_text(step.epoch_seconds) for step in steps]
     if any(step.cost for step in steps):

@@ -17,7 +17,6 @@ from epochcast.analyzer.backends.convmeter.answer import (
     RATE_OF,
     ConvMeterAnswer,
     Estimate,
-    Scaling,
     Step,
 )
 from epochcast.analyzer.backends.convmeter.metrics import metrics_of, name_of_network
@@ -218,6 +217,8 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         memory = training_memory(metrics, batch, cell.precision, gpu.memory if gpu else None) if "step" in own else None
         steps.append(_step(own, batch, count, nodes, memory, question.dataset_size, rent))
     each = len(devices)
+    if each > 1:
+        steps = [_beside(step, steps[place - place % each]) for place, step in enumerate(steps)]
     by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
     return ConvMeterAnswer(
         network=network,
@@ -230,7 +231,8 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         fitted={phase: fit.by_kind(metrics["attention_flops"] > 0) for phase, fit in cell.fits.items()},
         metrics={name: metrics[name] for name in _METRICS},
         predictions=steps,
-        scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
+        global_batch=question.global_batch,
+        turning_points={question.global_batch or group[0].batch: _turning_point(group) for group in by_batch if each > 1},
         large_enough=dict(map(_large_enough, zip(*by_batch, strict=True))) if len(by_batch) > 1 else {},
         notes=[*notes, *price_notes(rents)],
     )
@@ -357,17 +359,16 @@ def _step(
     )
 
 
-def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
-    """What more devices bring, from steps on several numbers of them in ascending order."""
+def _beside(step: Step, base: Step) -> Step:
+    """With what it gains over one on fewer devices."""
+    gain = step.rate.value / base.rate.value
+    return step.model_copy(update={"speed_up": gain, "efficiency": gain * base.devices / step.devices})
+
+
+def _turning_point(steps: Sequence[Step]) -> int | None:
+    """From how many devices on more do not pay, from steps on several numbers of them in ascending order."""
     devices = np.array([step.devices for step in steps], dtype=np.float64)
-    rates = np.array([step.rate.value for step in steps])
-    return Scaling(
-        batch=steps[0].batch if question.global_batch is None else None,
-        devices=[step.devices for step in steps],
-        speed_up=(rates / rates[0]).tolist(),
-        efficiency=(rates / rates[0] * devices[0] / devices).tolist(),
-        turning_point=scaling.turning_point(devices, rates),
-    )
+    return scaling.turning_point(devices, np.array([step.rate.value for step in steps]))
 
 
 def _large_enough(steps: Sequence[Step]) -> tuple[int, int]:

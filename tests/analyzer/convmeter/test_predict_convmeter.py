@@ -80,7 +80,7 @@ def test_a_network_that_was_never_measured(ask: Callable[..., Any]) -> None:
     step = one["phases"]["step"]["value"]
     assert one["images_per_second"]["training"]["value"] == pytest.approx(16 / step)
     assert one["epoch_seconds"] == pytest.approx(1e6 / 16 * step)
-    assert (answer["scaling"], answer["large_enough"]) == ([], {})
+    assert (answer["turning_points"], answer["large_enough"], one["speed_up"]) == ({}, {}, None)
     assert answer["fitted"]["forward"]["networks"] == points()["network"].nunique()
 
 
@@ -154,7 +154,8 @@ def test_several_gpus_and_nodes_add_an_exchange(ask: Callable[..., Any]) -> None
         assert step["phases"]["step"]["value"] == pytest.approx(one["phases"]["step"]["value"] + added)
     width, wider = (step["phases"]["step"]["high"] / step["phases"]["step"]["value"] for step in (four, eight))
     assert width < wider
-    assert 1 < answer["scaling"][0]["speed_up"][1] < 4
+    assert one["speed_up"] == 1 < four["speed_up"] < 4 and four["efficiency"] == pytest.approx(four["speed_up"] / 4)
+    assert list(answer["turning_points"]) == ["16"]
     assert any("nodes are linked by" in each for each in answer["assumed"])
 
 
