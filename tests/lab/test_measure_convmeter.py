@@ -1,7 +1,6 @@
 """``python -m lab.measure convmeter`` on this machine's CPU: small networks, and the plan of what to measure."""
 
 import sys
-from collections import Counter
 
 import pandas as pd
 import pytest
@@ -139,14 +138,6 @@ def test_whatever_a_network_raises_the_others_are_measured(benchmark):
     assert set(trained["network"]) == {"my_nets:small"}
 
 
-def test_what_does_not_fit_into_memory_is_left_out(benchmark, monkeypatch):
-    from lab.convmeter import collection
-
-    monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
-    answer = benchmark("--network", "my_nets:small", status=1)
-    assert (answer["rows"], answer["failed"], answer["reasons"]) == (0, 2, {"out of memory": 2})
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -157,22 +148,6 @@ def test_what_does_not_fit_into_memory_is_left_out(benchmark, monkeypatch):
 )
 def test_bad_input_is_one_sentence(folder, lab, arguments, said):
     assert said in lab("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", status=2)
-
-
-def test_the_first_quarter_has_all_sizes_batches_and_precisions():
-    from lab.convmeter.collection import MOST_FLOPS, NETWORKS, plan
-
-    networks = [(name, "") for name in NETWORKS if name != "inception_v3"]  # which does not run at 64 pixels
-    both = [PRECISIONS["fp32"], PRECISIONS["amp-bf16"]]
-    items = plan(networks, (64, 128, 224), (1, 2, 4), both, "cuda").items
-    first = items[: len(items) // 4]
-    for of in (lambda item: item.image_size, lambda item: item.batch, lambda item: item.precision.name):
-        share = {value: count / len(items) for value, count in Counter(map(of, items)).items()}
-        seen = Counter(map(of, first))
-        assert all(abs(seen[value] / len(first) - whole) < 0.12 for value, whole in share.items())
-    found = plan((("vgg11", ""), ("squeezenet1_1", "")), (224,), (1, 256), both[:1], "cpu")  # what takes minutes is left out
-    assert all(item.batch * item.metrics["flops"] <= MOST_FLOPS["cpu"] for item in found.items)
-    assert (len(found.items), found.too_long) == (2, 2)
 
 
 class Seen(torch.nn.Module):
@@ -191,18 +166,6 @@ class Seen(torch.nn.Module):
 
 def _inputs() -> tuple[torch.Tensor, ...]:
     return (torch.randn(2, 3, 8, 8),)
-
-
-def test_an_iteration_moves_the_weights_and_drops_the_gradients():
-    torch.manual_seed(0)
-    network, inputs = Seen(), _inputs()
-    before = network.layer.weight.detach().clone()
-    iterate = training(network, inputs, PRECISIONS["fp32"], HostTimeline())
-    iterate()
-    moved = (network.layer.weight - before).abs()
-    assert network.layer.weight.grad is None
-    assert moved.max() > 0.5e-6  # Adam's first step is the learning rate for any gradient
-    assert all(seconds >= 0 for seconds in iterate()) and len(iterate()) == 3
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("amp-bf16", torch.bfloat16)])

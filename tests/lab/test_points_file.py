@@ -8,7 +8,7 @@ from epochcast.analyzer.errors import InputError
 
 pytest.importorskip("torch")
 
-from lab.convmeter.collection import HEADER, points_file
+from lab.convmeter.collection import points_file
 
 PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}
 
@@ -50,13 +50,6 @@ def test_a_torn_last_line_is_dropped(path, kept):
     assert path.read_text() == whole
 
 
-@pytest.mark.parametrize("kept", [0, 1, 30])
-def test_a_torn_header_is_written_anew(path, kept):
-    path.write_text(",".join(HEADER)[:kept])
-    points_file(path, PLACE).append(row())
-    assert len(read_points(path)) == 1
-
-
 @pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("software", "torch 9")])
 def test_points_of_another_place_are_refused(path, name, seen):
     points_file(path, PLACE | {name: seen}).append(row())
@@ -72,15 +65,6 @@ def test_another_file_is_not_overwritten(path, content):
     with pytest.raises(InputError, match="give another file"):
         points_file(path, PLACE)
     assert path.read_bytes() == content
-
-
-def test_where_it_cannot_be_written_is_said(tmp_path):
-    with pytest.raises(InputError, match="cannot write"):
-        points_file(tmp_path / "nowhere" / "points.csv", PLACE)
-    with pytest.raises(InputError, match=r"name a plain \.csv"):
-        points_file(tmp_path / "points.csv.gz", PLACE)
-    with pytest.raises(InputError, match="give another file"):
-        points_file(tmp_path, PLACE)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """What a fit has seen, and what it has not."""
 
-import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 from made_graph import made_graph
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import range_of
 
@@ -33,16 +30,6 @@ SEEN = range_of(
         sample(LINEAR, batch=99),
     ]
 )
-
-
-def test_what_was_seen() -> None:
-    assert SEEN.words == ("batch_norm", "convolution", "linear", "relu")
-    assert SEEN.ranges == {
-        "with convolutions": {"batch": (2, 8), "depth": (1, 2), "width": (64, 100), "flops": (1e9 + 5, 3e9 + 5)},
-        "without convolutions": {"batch": (99, 99), "depth": (1, 1), "width": (7, 7), "flops": (0, 0)},
-    }
-    again = FittedRange(**json.loads(json.dumps(asdict(SEEN))))
-    assert again.beyond([sample(LINEAR)]) == ["batch 8: measured networks without convolutions have 99"]
 
 
 @pytest.mark.parametrize(

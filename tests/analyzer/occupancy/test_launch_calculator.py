@@ -1,4 +1,4 @@
-"""The occupancy calculation: cases worked out by hand, and whole tables against SMs filled block by block."""
+"""The occupancy calculation: whole tables against SMs filled block by block."""
 
 import math
 from typing import Any
@@ -6,51 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_launches import Launch, occupancy, table_of
+from made_launches import Launch, table_of
 
 from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import (
     GpuLimits,
-    limits_by_capability,
     limits_of,
 )
 from epochcast.regressor import load_catalog
 from lab.kernels.occupancies import RESOURCES, occupancies
 
 GPUS = [limits_of(gpu) for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
-H100 = limits_by_capability("H100", 9.0, 132)
-A100 = limits_by_capability("A100", 8.0, 108)
-V100 = limits_by_capability("V100", 7.0, 80)
-P100 = limits_by_capability("P100", 6.0, 56)
-P40 = limits_by_capability("P40", 6.1, 30)
-
-
-@pytest.mark.parametrize(
-    ("gpu", "launch", "fits", "grid", "active", "limit", "limiter"),
-    [
-        # 384 threads are 12 warps: 64 // 12 = 5 blocks. 168 x 32 = 5376 registers per warp, a multiple of 256; a quarter of
-        # 65536 holds 3 such warps, an SM 12: 1 block. 231424 + 1024 = 232448 bytes, a multiple of 128; 233472 hold 1.
-        # 56 x 2 = 112 blocks on 132 SMs: 112 / 132 x 12 / 64.
-        (H100, Launch((56, 2, 1), (384, 1, 1), 168, 231_424), (5, 1, 1, 32), 112 / 132 * 12 / 64, 12 / 64, 12 / 64, "grid"),
-        # 4 warps: 16 blocks. 96 x 32 = 3072 registers per warp: 5 in a quarter, 20 in an SM: 5 blocks. 98304 + 1024 = 99328
-        # bytes: 167936 hold 1. 192 blocks on 108 SMs are more than one each: 1 x 4 / 64.
-        (A100, Launch((64, 1, 3), (128, 1, 1), 96, 98_304), (16, 5, 1, 32), 4 / 64, 4 / 64, 4 / 64, "shared_memory"),
-        # 33 x 32 = 1056 registers, rounded up to 1280: 12 warps in a quarter, 48: one block of 32 warps, half of the SM.
-        (V100, Launch((80, 1, 1), (1024, 1, 1), 33, 0), (2, 1, math.inf, 32), 0.5, 0.5, 0.5, "registers"),
-        # Blocks of one warp: 64 would fit by warps, an SM takes 32.
-        (V100, Launch((80, 100, 1), (8, 4, 1), 16, 0), (64, 128, math.inf, 32), 0.5, 0.5, 0.5, "blocks"),
-        # Two partitions of 32768 registers: 5 warps of 6400 in each, 10 in all: 5 blocks of 2 warps…
-        (P100, Launch((560, 1, 1), (64, 1, 1), 200, 0), (32, 5, math.inf, 32), 10 / 64, 10 / 64, 10 / 64, "registers"),
-        # …where four partitions of 16384 hold 2 each: 4 blocks.
-        (P40, Launch((560, 1, 1), (64, 1, 1), 200, 0), (32, 4, math.inf, 32), 8 / 64, 8 / 64, 8 / 64, "registers"),
-    ],
-)
-def test_cases_worked_out_by_hand(
-    gpu: GpuLimits, launch: Launch, fits: tuple[float, ...], grid: float, active: float, limit: float, limiter: str
-) -> None:
-    result = occupancy(launch, gpu)
-    assert result.resident_blocks == min(fits)
-    assert (result.grid, result.active, result.limit) == pytest.approx((grid, active, limit))
-    assert result.limiter == limiter
 
 
 def _filled_block_by_block(launch: Launch, gpu: GpuLimits) -> dict[str, Any] | None:

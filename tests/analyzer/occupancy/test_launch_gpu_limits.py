@@ -23,25 +23,6 @@ def test_another_vendors_gpu_has_no_limits_of_cuda() -> None:
         limits_of(load_catalog()["MI300X"])
 
 
-@pytest.mark.parametrize(
-    ("capability", "reserved", "unit", "partitions", "registers"),
-    [
-        (3.7, 0, 256, 4, 131_072),
-        (6.0, 0, 256, 2, 65_536),
-        (6.1, 0, 256, 4, 65_536),
-        (7.5, 0, 256, 4, 65_536),
-        (8.6, 1024, 128, 4, 65_536),
-        (12.0, 1024, 128, 4, 65_536),
-    ],
-)
-def test_how_registers_and_shared_memory_are_given_out(
-    capability: float, reserved: int, unit: int, partitions: int, registers: int
-) -> None:
-    limits = limits_by_capability("GPU", capability, 10)
-    given = (limits.reserved_per_block, limits.shared_memory_unit, limits.register_partitions, limits.registers)
-    assert given == (reserved, unit, partitions, registers)
-
-
 def test_a_gpu_of_ones_own_needs_no_limits(tmp_path: Path) -> None:
     limits = limits_of(_mine(tmp_path))
     assert limits == replace(limits_of(load_catalog().resolve("L40S")), name="My GPU", sm_count=100)

@@ -1,9 +1,7 @@
 """A fitted predictor: its intervals, what it does not know, and its files, sound and damaged."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +11,7 @@ from epochcast.analyzer.backends.occupancy.answer import LABELS
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor, model_training
-from epochcast.analyzer.errors import InputError
-from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
-from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.from_layers import graph_of_layers
 from lab.occupancy.models import save_predictor
@@ -85,11 +80,6 @@ def test_what_no_training_shows_is_modelled_with_a_wide_range(
             assert ours.low < ours.value < ours.high and (ours.high >= 1 or ours.high > 2.5 * ours.low), label
 
 
-def test_half_precision_takes_from_half_of_the_memory_to_all_of_it() -> None:
-    whole, half = (model_training(sample(512, 2**14, precision=precision))["peak_memory"] for precision in ("fp32", "bf16"))
-    assert half.high == whole.high and half.low == pytest.approx(whole.low / 2) and half.value < whole.value
-
-
 @pytest.mark.parametrize(("width", "fits"), [(8, True), (2**10, None), (2**12, False)])
 def test_whether_it_fits_is_said_where_the_whole_range_says_so(width: int, fits: bool | None) -> None:
     assert model_training(sample(width, 2**11, gpu="T4"))["fits"] is fits
@@ -104,38 +94,6 @@ def test_what_is_saved_answers_the_same(predictor: OccupancyPredictor, jobs: Tra
     assert other.notes(asked, CATALOG) == predictor.notes(asked, CATALOG)
     assert predictor.fitted.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119}
     assert predictor.fitted.gpus == [GPU]
-
-
-def test_a_label_without_measurements_is_modelled(jobs: TrainingJobs) -> None:
-    blind = fit_predictor(replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan)))
-    (answer,) = blind.predict([sample()], CATALOG)
-    assert (answer.sm_occupancy.basis, answer.sm_active.basis, answer.basis) == (
-        "modelled",
-        "measured",
-        "measured and modelled",
-    )
-
-
-def _edited(folder: Path, **changed: Any) -> None:
-    (folder / MANIFEST).write_text(json.dumps(json.loads((folder / MANIFEST).read_text()) | changed))
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda folder: (folder / MANIFEST).unlink(), "train one with `fit occupancy`"),
-        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it again with `fit occupancy`"),
-        (lambda folder: _edited(folder, schema="epochcast.occupancy/v3"), "epochcast.occupancy/v4"),
-        (lambda folder: _edited(folder, outputs={}), "was changed after training"),
-        (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),
-    ],
-)
-def test_a_damaged_folder_is_one_sentence(predictor: OccupancyPredictor, damage: Any, said: str, tmp_path: Path) -> None:
-    save_predictor(predictor, tmp_path)
-    damage(tmp_path)
-    with pytest.raises((InputError, RegressorInputError)) as caught:
-        OccupancyPredictor.load(tmp_path)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shared_data: Path) -> None:

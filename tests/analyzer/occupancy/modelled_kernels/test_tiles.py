@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
-from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, tile_blocks
+from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest
 from epochcast.regressor import load_catalog
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
@@ -16,11 +16,6 @@ SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 
 def target(name: str, precision: str = "fp32") -> Target:
     return Target(load_catalog().resolve(name), precision)
-
-
-@pytest.mark.parametrize(("arithmetic", "products"), [("fp32", 64), ("tf32", 512), ("half", 1024)])
-def test_products_per_cycle_of_an_sm_of_an_a100(arithmetic: str, products: int) -> None:
-    assert target("A100 SXM4 40GB").products_per_cycle(arithmetic) == pytest.approx(products, rel=0.01)
 
 
 def naive_seconds(
@@ -67,20 +62,3 @@ def test_fastest_is_the_best_of_all(gpu: str, arithmetic: str, rows: int, column
     again = 4 * batch * rows * columns * parts / to.gpu.memory_bandwidth + to.configurations.shortest_kernel
     total = seconds + (again if parts > 1 else 0.0)
     assert total == pytest.approx(naive_fastest(to, arithmetic, rows, columns, inner, batch))
-
-
-@pytest.mark.parametrize(
-    ("down", "across", "most", "grid"),
-    [
-        (13, 6, 8, (104, 1)),
-        (1, 12, 8, (8, 2)),
-        (41, 1, 8, (41, 1)),
-        (25, 25, 8, (200, 4)),
-        (4, 12, 4, (16, 3)),
-        (21, 16, 4, (84, 4)),
-    ],
-)
-def test_bundles_as_recorded(down: int, across: int, most: int, grid: tuple[int, int]) -> None:
-    launch = {"name": "cutlass_80", "architecture": 9.0, "block": (128, 1, 1), "registers_per_thread": 100, "shared_memory": 0}
-    tile = Tile(**launch, kind="product", arithmetic="half", rows=64, columns=64, alignments=(8,))
-    assert tile_blocks(tile, 64 * down, 64 * across, most) == grid

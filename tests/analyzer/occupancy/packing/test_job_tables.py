@@ -7,8 +7,6 @@ import pytest
 
 from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind
-from epochcast.analyzer.backends.occupancy.packing.policies import none, slot
-from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -35,14 +33,6 @@ def test_jobs_are_read_with_right_predictions_unless_given(tmp_path: Path) -> No
     first, second = read_jobs(write(tmp_path, text.replace("2e9\n", "2e9,0.6,1e9\n").replace("1000000\n", "1000000,,\n")))
     assert (first.predicted_occupancy, first.predicted_memory) == (0.6, 1e9)
     assert (second.predicted_occupancy, second.predicted_memory) == (1, 1e6)
-
-
-def test_arrivals_count_from_the_first(tmp_path: Path) -> None:
-    """Nanoseconds since 1970: a second job that comes 512 of them later, when all else would be lost to rounding."""
-    late = JOBS.replace("first,0", "first,1.7e18").replace("second,3", "second,1700000000000000512")
-    jobs = read_jobs(write(tmp_path, late))
-    assert [job.arrival for job in jobs] == [0, 512]
-    assert simulate(jobs, 1, 16e9, slot, none)[0]["makespan"] == 513
 
 
 @pytest.mark.parametrize(
