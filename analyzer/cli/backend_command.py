@@ -76,8 +76,8 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
             click.echo(plain_json(answer.model_dump(mode="json")))
         elif text := answer.text:
             terminal.say(text)
-        if not as_json or answer.status or "notes" not in kind.Answer.model_fields:  # what the JSON does not have
-            terminal.notes(answer.remarks)
+        if not as_json or answer.status:
+            terminal.notes(getattr(answer, "notes", []))
         return answer.status
 
     file: dict[str, Any] = {"type": _FILE, "metavar": "FILE"}

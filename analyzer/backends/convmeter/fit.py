@@ -29,7 +29,6 @@ class ConvMeterFitAnswer(Answer):
     rows: int
     networks: int
     cells: list[Cell]
-    unfitted: Annotated[list[str], Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
 
     @property
@@ -38,11 +37,6 @@ class ConvMeterFitAnswer(Answer):
         head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks"
         cells = (f"\n{cell.device}, {cell.precision}, recipe {cell.recipe}\n{rests_on(cell.fits)}" for cell in self.cells)
         return "\n".join([head, *cells])
-
-    @property
-    def remarks(self) -> list[str]:
-        """Which phases have too few points."""
-        return [f"not fitted: {reason}" for reason in self.unfitted]
 
 
 class ConvMeterFit(Plugin):
@@ -65,10 +59,11 @@ class ConvMeterFit(Plugin):
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points)
         predictor.save(question.out)
+        for reason in predictor.unfitted:
+            self._settings.note(f"not fitted: {reason}")
         return ConvMeterFitAnswer(
             rows=len(points),
             networks=points["network"].nunique(),
             cells=predictor.cells,
-            unfitted=predictor.unfitted,
             out=question.out,
         )

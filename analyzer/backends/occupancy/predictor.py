@@ -98,34 +98,22 @@ class OccupancyPredictor:
     ratios: Mapping[str, StepTrees]
     memory: PeakMemory
 
-    def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Filled]:
-        """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
+    def predict(self, sample: Sample, catalog: Catalog) -> Filled:
+        """What a training takes; its graph is :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        ``catalog`` says which GPUs are of one chip. Raises InputError where the limits of a GPU's SMs are not known.
+        ``catalog`` says which GPUs are of one chip. Raises InputError where the limits of the GPU's SMs are not known.
         """
-        measured = [not self.why_modelled(sample, catalog) for sample in samples]
-        fitted = iter(self._fitted([sample for sample, own in zip(samples, measured, strict=True) if own]))
-        rows = []
-        for sample, is_measured in zip(samples, measured, strict=True):
-            figures = next(fitted) if is_measured else {}
-            if not figures.keys() >= LABELS.keys():
-                figures = model_training(sample) | figures
-            rows.append(Filled(gpu=sample.gpu.name, batch=sample.configuration.batch, **figures))
-        return rows
-
-    def _fitted(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """Fields of :class:`.answer.Filled` that trees answer."""
-        if not samples:
-            return []
-        rows: list[dict[str, Any]] = []
-        for peak, low, high, crash in self.memory.predict(samples).T.tolist():
+        figures: dict[str, Any] = {}
+        if not self.why_modelled(sample, catalog):
+            peak, low, high, crash = self.memory.predict([sample])[:, 0].tolist()
             memory = Estimate(value=peak, low=low, high=high, basis="measured")
-            rows.append({"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5})
-        for label, trees in self.ratios.items():
-            factor = self.fitted.errors[label].factor
-            for row, value in zip(rows, np.minimum(trees.predict(samples), 1.0).tolist(), strict=True):
-                row[label] = Estimate(value=value, low=value / factor, high=min(value * factor, 1.0), basis="measured")
-        return rows
+            figures = {"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5}
+            for label, trees in self.ratios.items():
+                value, factor = min(float(trees.predict([sample])[0]), 1.0), self.fitted.errors[label].factor
+                figures[label] = Estimate(value=value, low=value / factor, high=min(value * factor, 1.0), basis="measured")
+        if not figures.keys() >= LABELS.keys():
+            figures = model_training(sample) | figures
+        return Filled(gpu=sample.gpu.name, batch=sample.configuration.batch, **figures)
 
     def why_modelled(self, sample: Sample, catalog: Catalog) -> str:
         """Why measured trainings say nothing of a sample; empty where they do."""

@@ -95,7 +95,7 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
 
         def fill(batch: int, gpu: Gpu = gpu) -> tuple[Sample, Filled]:
             sample = Sample(replace(network, batch=batch), graph.at_batch(batch), gpu)
-            return sample, predictor.predict([sample], catalog)[0]
+            return sample, predictor.predict(sample, catalog)
 
         if question.sweep:
             powers = (2**exponent for exponent in range(LARGEST.bit_length()))
