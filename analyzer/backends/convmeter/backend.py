@@ -186,7 +186,7 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         assumed.append(f"assumed: batch {batches[0]}, the largest usual one that was measured and the memory may hold")
     series = [(batch, count) for batch in batches for count in devices]
     if question.global_batch is not None:
-        series = list(zip(scaling.split_equally(question.global_batch, devices), devices, strict=True))
+        series = [(question.global_batch // count, count) for count in devices]
     points = pd.DataFrame([metrics] * len(series)).assign(
         image_size=question.image_size, batch=[batch for batch, _ in series], devices=[count for _, count in series]
     )

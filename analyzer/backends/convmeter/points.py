@@ -38,7 +38,7 @@ def read_points(path: str | Path) -> pd.DataFrame:
     Raises:
         InputError: the file is no such table, holds no row, or a cell is empty or no number that can be.
     """
-    table = MeasuredTable(Path(path), _NAMES, "docs/convmeter.md says what makes such a table")
+    table = MeasuredTable(Path(path), _NAMES, f"a table of points has {', '.join(KEYS)}, seconds and metrics")
     points = pd.DataFrame({name: table.texts(name) for name in ("device", "precision", "network")})
     points["block"], points["family"] = table.column("block").fillna(""), table.column("family")
     counts = {name: table.numbers(name, 1) for name in _COUNTS} | {name: table.numbers(name) for name in COLUMNS}

@@ -82,4 +82,6 @@ class ConvMeterQuestion(NetworkQuestion):
     def _of_one_kind_of_batch(self) -> Self:
         if self.batches and self.global_batch is not None:
             raise ValueError("a batch is per device and a global batch is over all devices; give only one")
+        if uneven := [count for count in self.devices if self.global_batch and self.global_batch % count]:
+            raise ValueError(f"a global batch of {self.global_batch} cannot be split equally over {uneven[0]} devices")
         return self

@@ -8,15 +8,12 @@ all-reduces as measured or as the links give them, and a share of the step that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
 from epochcast.analyzer.backends.distributed.iteration import exposed_data_parallel
-from epochcast.analyzer.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -64,16 +61,6 @@ def on_several(step: Array, backward: float, gradient_bytes: float, cluster: Clu
     # Of the difference: as far as the step moves by what several GPUs do, and not below nothing.
     moved = np.maximum(more + seconds * (np.exp(apart * np.array([0.0, -1.0, 1.0])) - 1), 0.0)
     return seconds * ends, moved
-
-
-def split_equally(global_batch: int, devices: Sequence[int]) -> list[int]:
-    """Images of each device; raises InputError where some number of devices cannot share them equally."""
-    if uneven := [count for count in devices if global_batch % count]:
-        raise InputError(
-            f"a global batch of {global_batch} cannot be split equally over {uneven[0]} devices; give a multiple, or leave "
-            f"{uneven[0]} out"
-        )
-    return [global_batch // count for count in devices]
 
 
 def turning_point(devices: Array, rates: Array) -> int | None:

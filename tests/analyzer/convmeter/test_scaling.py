@@ -38,7 +38,3 @@ def test_the_smallest_batch_near_the_highest_throughput() -> None:
     batch = np.array([1.0, 8, 64, 512])
     assert scaling.large_enough(batch, batch / (0.01 + 0.001 * batch)) == 512  # saturates at 1000 a second: 862 at 64
     assert scaling.large_enough(batch[:3], batch[:3] / np.array([0.01, 0.0101, 0.08])) == 8
-
-
-def test_a_global_batch_is_shared_equally() -> None:
-    assert scaling.split_equally(96, [1, 3, 4]) == [96, 32, 24]
