@@ -27,6 +27,12 @@ class Estimate(AnswerPart):
     high: Known
 
 
+class EpochCost(Rented):
+    """The cheapest way to rent the devices, on demand and whole instances."""
+
+    usd_per_epoch: float
+
+
 class Step(AnswerPart):
     """Steps at one batch on one number of devices."""
 
@@ -43,8 +49,7 @@ class Step(AnswerPart):
     images_per_second: Annotated[dict[str, Estimate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
-    cost: Annotated[Rented | None, Field(description="The cheapest way to rent the devices, on demand and whole instances.")]
-    usd_per_epoch: float | None
+    cost: EpochCost | None
     speed_up: Annotated[float | None, Field(description="Over the fewest devices; null where there is one number.")] = None
     efficiency: float | None = None
 
@@ -174,7 +179,7 @@ def _grid(steps: Sequence[Step]) -> str:
     if first.epoch_seconds is not None:
         columns["epoch"] = [seconds_text(step.epoch_seconds) for step in steps]
     if any(step.cost for step in steps):
-        columns["cost per epoch"] = [money(step.usd_per_epoch) for step in steps]
+        columns["cost per epoch"] = [money(step.cost.usd_per_epoch if step.cost else None) for step in steps]
     if first.memory is not None:
         columns["memory"] = [step.memory.text if step.memory else "-" for step in steps]
     return table(list(columns), list(zip(*columns.values(), strict=True)))

@@ -16,6 +16,7 @@ from epochcast.analyzer.backends.convmeter import SHIPPED, scaling
 from epochcast.analyzer.backends.convmeter.answer import (
     RATE_OF,
     ConvMeterAnswer,
+    EpochCost,
     Estimate,
     Step,
 )
@@ -29,7 +30,6 @@ from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, pr
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
-from epochcast.analyzer.plugins.answer import Rented
 from epochcast.analyzer.plugins.question import model_folders
 from epochcast.regressor import Catalog, Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
@@ -354,8 +354,7 @@ def _step(
         images_per_second=rates,
         memory=memory,
         epoch_seconds=epoch,
-        cost=Rented(**rent.rented) if rent and epoch else None,
-        usd_per_epoch=rent.usd(epoch) if rent and epoch else None,
+        cost=EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch)) if rent and epoch else None,
     )
 
 
