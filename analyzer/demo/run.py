@@ -20,10 +20,10 @@ from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, r
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.jobs.cycles import REASONS
-from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job, job_json
+from epochcast.analyzer.jobs.job import Job, answer_job, job_json
 from epochcast.analyzer.jobs.prediction_text import prediction_chart
 from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, source_of
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace
@@ -130,7 +130,8 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 
 def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     """The predictions for the job, and where to run it."""
-    job = answer_job([source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    instances, _ = load_instances(None, load_catalog())
+    job = answer_job([source], LatencyPredictor.load(), instances, JobQuestion(), recommend=True)
     assert job.recommendation is not None
     figures["predictions"] = chart_figure(prediction_chart(job))
     if source.profile.epoch_s is not None:

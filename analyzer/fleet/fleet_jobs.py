@@ -229,8 +229,8 @@ def _result(
     epochs = max(span.epochs for span in spans)
     machines = len({device.node for device in devices})
     on = rented(
-        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.renting.limits.market
+        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.configured.limits.market
     )
-    renting = replace(advisor.renting, machines=machines, on=on)
     work, _ = seen_work(slowest, epochs=epochs, ran_s=ran_s, phrase="the {} that it ran")
-    return advisor.answer(list(by_model.values()), JobQuestion(work=work, gpus=gpus, renting=renting))
+    question = JobQuestion(machines=machines)
+    return advisor.answer(list(by_model.values()), question, recommend=True, work=work, gpus=gpus, on=on)
