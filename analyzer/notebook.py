@@ -18,9 +18,10 @@ import pandas as pd
 from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
-from epochcast.analyzer.jobs.job import JobQuestion, answer_job
+from epochcast.analyzer.jobs.job import answer_job
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import Objective
 from epochcast.analyzer.jobs.sources import Source, add_description, is_profile, read_source, sources_of_traces
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
@@ -312,10 +313,15 @@ class Job:
             "epochs": epochs,
             "deadline_s": seconds_of(deadline, "deadline"),
             "budget_usd": budget,
+            "clouds": _several(clouds) or None,
+            "regions": _several(regions) or None,
+            "market": "spot" if spot else None,
+            "data_parallel": data_parallel,
+            "at_most_slower": at_most_slower,
+            "usd_per_hour_now": price_now,
+            "switch_usd": switch_cost,
         }
-        asked |= {"clouds": _several(clouds) or None, "regions": _several(regions) or None}
-        asked |= {"market": "spot" if spot else None, "data_parallel": data_parallel, "at_most_slower": at_most_slower}
-        question = JobQuestion.of(asked | {"usd_per_hour_now": price_now, "switch_usd": switch_cost})
+        question = JobQuestion.of(asked)
         answer = answer_job(self.sources, _predictor(), _instances(), question, recommend=True, of_job=self._read[1])
         return Recommendations(answer)
 

@@ -106,10 +106,11 @@ class NetworkQuestion(Question):
 
 
 _REMEDIES = {
-    "greater_than": "a number above {gt:g}",
-    "greater_than_equal": "{ge:g} or more",
-    "less_than": "a number below {lt:g}",
-    "less_than_equal": "{le:g} or less",
+    "greater_than": "a number above {gt:.10g}",
+    "greater_than_equal": "{ge:.10g} or more",
+    "less_than": "a number below {lt:.10g}",
+    "less_than_equal": "{le:.10g} or less",
+    "finite_number": "a finite number",
 }
 """By pydantic's name for what is wrong with a number."""
 
@@ -122,7 +123,8 @@ def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> 
         return reason
     field = (names or {}).get(str(first["loc"][0]), str(first["loc"][0]))
     if remedy := _REMEDIES.get(first["type"]):
-        return f"{field} is {first['input']!r:.60}; give {remedy.format(**first['ctx'])}"
+        seen = f"{first['input']:g}" if isinstance(first["input"], float) else f"{first['input']!r:.60}"
+        return f"{field} is {seen}; give {remedy.format(**first.get('ctx', {}))}"
     return f"{field} is missing; give it" if first["type"] == "missing" else f"{field} is {first['input']!r:.60}: {reason}"
 
 

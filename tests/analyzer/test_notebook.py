@@ -142,7 +142,7 @@ def test_bad_input_is_one_sentence(run: Path) -> None:
 def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
     job = epochcast.read(run)
     assert {row.instance.cloud for row in job.recommend(clouds="aws").placements} == {"aws"}
-    for objective, budget, says in (("money", None, "choose from cost, time"), ("cost", "5 USD", "give USD as a number")):
+    for objective, budget, says in (("money", None, "objective is 'money'"), ("cost", "5 USD", "budget_usd is '5 USD'")):
         with pytest.raises(ValueError, match=says):
             job.recommend(objective=objective, budget=budget)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="read takes paths, tables and wandb runs, but this is a list"):
