@@ -39,7 +39,7 @@ from epochcast.regressor import LatencyPredictor, load_catalog
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
 TOLERANCE = 0.05
-"""A period is right, and boundaries match, within this share of the true period (design: "Error figures")."""
+"""A period is right within this share of the true period (design: "Error figures")."""
 
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
 
@@ -173,11 +173,7 @@ def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any
         "found": error is not None and error <= 100 * TOLERANCE,
         "sentence": _sentence(detection, true_period, error),
         "error_percent": None if detection.period_s is None else _percent_off(detection.period_s, true_period),
-        "clock": detection.clock,
-        "period_work": detection.period_work,
-        "true_period_work": true_on_clock if detection.clock == "work" else None,
-        "error_work_percent": error if detection.clock == "work" else None,
-        "boundaries": _boundaries(trace, labels, detection, true_period),
+        "epochs": len(starts),
         "samples": len(trace.frame),
         "missed_ticks": trace.missed_ticks,
     }
@@ -204,21 +200,3 @@ def _sentence(detection: Detection, true_period: float, error: float | None) -> 
         f"{unit} of {detection.period_s:.2f} s, {detection.period_s / true_period:.2f} times the true {true_period:.2f} s;"
         f" {error:.0f} % off in seconds{clock}, with confidence {detection.confidence:.2f}."
     )
-
-
-def _boundaries(trace: Trace, labels: Labels, detection: Detection, true_period: float) -> list[dict[str, Any]]:
-    """Each true epoch start with the nearest detected boundary, in seconds since the first sample."""
-    detected = np.unique([time for epoch in detection.epochs for time in (epoch.start, epoch.end)])
-    origin = float(trace.time[0])
-    rows: list[dict[str, Any]] = []
-    for true in labels.epoch_starts:
-        nearest = float(detected[np.abs(detected - true).argmin()]) if detected.size else None
-        rows.append(
-            {
-                "true_s": true - origin,
-                "found_s": None if nearest is None else nearest - origin,
-                "difference_s": None if nearest is None else nearest - true,
-                "within": nearest is not None and abs(nearest - true) <= TOLERANCE * true_period,
-            }
-        )
-    return rows
