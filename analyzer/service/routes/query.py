@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from inspect import Parameter, Signature
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Query, Request
-from pydantic import BaseModel, create_model
 
 from epochcast.analyzer.jobs.questions import JobQuestion, request_fields
 
@@ -22,15 +22,16 @@ _ALIASES = {"targets": "target", "clouds": "cloud", "regions": "region", "job_ty
 
 def asks(*names: str) -> Callable[..., JobQuestion]:
     """A dependency that makes a question of query parameters, the named fields of `JobQuestion`."""
-    fields = request_fields(*names)
-    for name, alias in _ALIASES.items():
-        if name in fields:
-            fields[name][1].alias = fields[name][1].validation_alias = alias
 
-    def question(asked: BaseModel) -> JobQuestion:
-        return JobQuestion.of(dict(asked))
+    def question(**asked: Any) -> JobQuestion:
+        return JobQuestion.of(asked)
 
-    question.__annotations__["asked"] = Annotated[create_model("Asked", **fields), Query()]
+    parameters = []
+    for name, (kind, field) in request_fields(*names).items():
+        query = Query(alias=_ALIASES.get(name), description=field.description)
+        annotation = Annotated[kind, *field.metadata, query]  # type: ignore[valid-type]
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation))
+    question.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return question
 
 
