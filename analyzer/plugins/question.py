@@ -111,8 +111,12 @@ _REMEDIES = {
     "less_than": "a number below {lt:.10g}",
     "less_than_equal": "{le:.10g} or less",
     "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "date_from_datetime_parsing": "a date as YYYY-MM-DD",
 }
-"""By pydantic's name for what is wrong with a number."""
+"""By pydantic's name for what is wrong with a number or a date."""
 
 
 def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
