@@ -112,11 +112,9 @@ def question_of(kind: type[_Asked], given: Mapping[str, Any]) -> _Asked:
 
 
 def _option(name: str, field: FieldInfo) -> click.Parameter:
-    """The option (or argument) of a field; a flag says the contrary of its default."""
+    """The option of a field; a flag says the contrary of its default."""
     mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
     kind, many = _kind(field.annotation)
-    if mark.argument:
-        return click.Argument([name], metavar=mark.name, nargs=-1 if many else 1, required=field.is_required())
     if mark.unit:
         kind = MemorySize(mark.unit, above=0) if mark.unit == "GiB" else Duration(mark.unit)
     flag = kind is click.BOOL

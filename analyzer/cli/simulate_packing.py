@@ -11,7 +11,7 @@ import numpy as np
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, PackedJob, draw_streams
+from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.quantities import MemorySize
@@ -19,7 +19,7 @@ from epochcast.analyzer.cli.shared_options import gpus_option, json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.tables import seconds_text, table
-from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import load_catalog
 
 _PATH = click.Path(path_type=Path)
 _RUNS = 100
@@ -92,11 +92,15 @@ def simulate_packing(
             if value is not None:
                 raise InputError(f"{option} applies to streams drawn from --configurations; leave it out with --jobs")
         drawn = [read_jobs(jobs)]
-        size = _memory(memory, board)
+        if memory is None and board is None:
+            raise InputError("the memory of the GPUs is not known; give --gpu NAME or --memory BYTES")
     elif configurations is not None:
         kinds, of, not_measured = read_kinds(configurations, catalog, board)
-        size = _memory(memory, board or of)
-        fitting = _those_that_fit(kinds, size)
+        board = board or of
+        fitting = [kind for kind in kinds if kind.memory <= (memory or board.memory)]
+        if not fitting:
+            least = min(kind.memory for kind in kinds)
+            raise InputError(f"every configuration needs {least:.4g} bytes or more; give larger GPUs")
         source = {
             "configurations": len(fitting),
             "gpu": of.name,
@@ -104,6 +108,7 @@ def simulate_packing(
         }
         rate = None if load is None else load * gpus_total / MEAN_DURATION
         drawn = draw_streams(fitting, runs or _RUNS, seed or 0, arrival_rate=rate)
+    size = memory or float(board.memory if board else 0)
     slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
     rows = compare(drawn, gpus_total, size, POLICIES, slowdowns, progress.show)
     progress.clear()
@@ -122,22 +127,6 @@ def simulate_packing(
     else:
         terminal.say(_text(answer))
     return 0
-
-
-def _memory(memory: float | None, gpu: Gpu | None) -> float:
-    """Bytes of each GPU."""
-    if memory is None and gpu is None:
-        raise InputError("the memory of the GPUs is not known; give --gpu NAME or --memory BYTES")
-    return memory if memory is not None else float(gpu.memory if gpu else 0)
-
-
-def _those_that_fit(kinds: list[PackedJob], memory: float) -> list[PackedJob]:
-    """Those that one GPU holds."""
-    fitting = [kind for kind in kinds if kind.memory <= memory]
-    if not fitting:
-        least = min(kind.memory for kind in kinds)
-        raise InputError(f"every configuration needs {least:.4g} bytes or more, but a GPU has {memory:.4g}; give larger GPUs")
-    return fitting
 
 
 def _text(answer: Mapping[str, Any]) -> str:

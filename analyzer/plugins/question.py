@@ -39,7 +39,6 @@ class Option:
         name: of the option.
         metavar: of its value.
         default: what the help says where the field has no value of its own.
-        argument: whether it is no option but what the command is followed by, called ``name`` in the help.
         unit: of a bare number (``minutes``, ``GiB``); text may name another. The field itself is in seconds or bytes.
         value: what the option gives the field, as a flag.
         help: of such a flag.
@@ -48,7 +47,6 @@ class Option:
     name: str = ""
     metavar: str = ""
     default: str = ""
-    argument: bool = False
     unit: str = ""
     value: str = ""
     help: str = ""

@@ -157,13 +157,6 @@ def _in_a_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def answered(backend: Backend, request: BaseModel) -> BaseModel:
-    """What a backend answers to a checked request, a :func:`body`; raises ValueError where it has no answer."""
-    if not (isinstance(request, Body) and issubclass(backend.Question, Question)):
-        return backend.answer(request)
-    return backend.answer(backend.Question.of_body(request, getattr(backend, "models", {})))
-
-
 _ready: dict[str, Backend] = {}
 """Backends of this process by entry point: what one has loaded serves its next question."""
 
@@ -184,9 +177,11 @@ def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, A
     backend = _ready.get(value)
     if backend is None:
         backend = _ready[value] = backend_class(name, value)(settings)
-    request = body(type(backend)).model_validate_json(question)
+    request: Any = body(type(backend)).model_validate_json(question)
     try:
-        answer = answered(backend, request)
+        if isinstance(request, Body) and issubclass(backend.Question, Question):
+            request = backend.Question.of_body(request, getattr(backend, "models", {}))
+        answer = backend.answer(request)
     except ValidationError as error:  # a ValueError, but none that its asker could mend
         raise TypeError(f"the answer of the backend {name} does not fit its own model: {error}") from error
     if not isinstance(answer, backend.Answer):
