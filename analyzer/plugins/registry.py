@@ -72,12 +72,7 @@ class Registry:
         installed: dict[str, Installed] = {}
         for point in points:
             if point.name in installed:
-                log.warning(
-                    "the backend %s of %s is skipped: %s has that name",
-                    point.name,
-                    _package(point),
-                    installed[point.name].value,
-                )
+                log.warning("the backend %s of %s is skipped: another has that name", point.name, _package(point))
                 continue
             own = replace(settings, own=dict(tables.get(point.name, {})))
             installed[point.name] = _loaded(point, own)

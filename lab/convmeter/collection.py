@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, PHASES, TIMES
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.network.failures import failure_reason

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, RECURRENT, ComputationGraph
 from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]

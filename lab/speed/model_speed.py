@@ -21,8 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
-from epochcast.analyzer.backends.convmeter.metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import known_metrics, read_points
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration

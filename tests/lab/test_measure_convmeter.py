@@ -5,7 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.points import TIMES, read_points
+from epochcast.analyzer.backends.convmeter.metrics import TIMES, read_points
 
 torch = pytest.importorskip("torch")
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, read_points
 from epochcast.analyzer.errors import InputError
 
 pytest.importorskip("torch")

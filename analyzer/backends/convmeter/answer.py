@@ -131,12 +131,9 @@ class ConvMeterAnswer(Answer):
             by_batch = {self.network: _lines([step.batch for step in steps], steps)}
             return Chart(by_batch, "images per device and step", "images per second")
         panels = {}
-        for batch, turning_point in self.turning_points.items():
+        for batch in self.turning_points:
             own = [step for step in steps if self.global_batch or step.batch == batch]
-            lines = _lines([step.devices for step in own], own)
-            if turning_point is not None:
-                lines.append(Line("more do not pay off", [turning_point]))
-            panels[f"{self.network}, batch {batch}"] = lines
+            panels[f"{self.network}, batch {batch}"] = _lines([step.devices for step in own], own)
         return Chart(panels, "devices", "images per second")
 
 

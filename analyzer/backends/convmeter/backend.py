@@ -20,8 +20,7 @@ from epochcast.analyzer.backends.convmeter.answer import (
     Estimate,
     Step,
 )
-from epochcast.analyzer.backends.convmeter.metrics import metrics_of, name_of_network
-from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES
+from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, metrics_of, name_of_network
 from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
 from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory, training_memory

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.answer import rests_on
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import read_points
 from epochcast.analyzer.backends.convmeter.predictor import Cell, ConvNetPredictor
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
@@ -27,14 +27,13 @@ class ConvMeterFitAnswer(Answer):
     """What was fitted, and where it is."""
 
     rows: int
-    networks: int
     cells: list[Cell]
     out: Annotated[Path, Field(exclude=True)]
 
     @property
     def text(self) -> str:
         """Where the model is, and what each device and precision rests on."""
-        head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks"
+        head = f"{self.out}: fitted on {self.rows} points"
         cells = (f"\n{cell.device}, {cell.precision}, recipe {cell.recipe}\n{rests_on(cell.fits)}" for cell in self.cells)
         return "\n".join([head, *cells])
 
@@ -63,7 +62,6 @@ class ConvMeterFit(Plugin):
             self._settings.note(f"not fitted: {reason}")
         return ConvMeterFitAnswer(
             rows=len(points),
-            networks=points["network"].nunique(),
             cells=predictor.cells,
             out=question.out,
         )

@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
 from epochcast.analyzer.backends.convmeter.forms import Default, Form, Paper
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, PHASES
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.regressor.arrays import part, under
@@ -112,7 +111,7 @@ class ConvNetPredictor:
         Where all its phases were measured a step is their sum (Eq. 1): apart they are predicted better.
 
         Args:
-            points: as of ``points.py``.
+            points: as of :mod:`.metrics`.
             sources: where points come from, by device, precision and phase.
             recipes: to fit.
 

@@ -7,8 +7,7 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.convmeter.predictor import Recipe
-from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from epochcast.analyzer.plugins.types import Name
+from epochcast.analyzer.plugins.question import Http, ModelFolder, Name, NetworkQuestion, Option
 
 Count = Annotated[int, Field(ge=1, le=2**24)]
 Devices = Annotated[int, Field(ge=1, le=2**16)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -141,14 +140,10 @@ def _table_of(rows: list[Filled]) -> str:
     lines = []
     for row in rows:
         shown = ((row.sm_occupancy, percent), (row.sm_active, percent), (row.peak_memory, _gibibytes))
-        figures = [cell for figure, text in shown for cell in _with_ends(figure, text)]
+        figures = [cell for one, text in shown for cell in (text(one.value), f"{text(one.low)} to {text(one.high)}")]
         fits = {True: "yes", False: "no", None: "unsure"}[row.fits]
         lines.append((row.gpu, str(row.batch), *figures, fits, row.basis))
     return table(header, lines)
-
-
-def _with_ends(figure: Estimate, text: Callable[[float], str]) -> tuple[str, str]:
-    return text(figure.value), f"{text(figure.low)} to {text(figure.high)}"
 
 
 def _gibibytes(size: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from epochcast.analyzer.backends.network.operators import UNKNOWN
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS, RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import PRODUCTS, RECURRENT
 from epochcast.analyzer.backends.occupancy.step_features import operator_seconds
 
 _COMPUTING = (*PRODUCTS, "attention", *RECURRENT)

@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import LABELS, Errors, Estimate, Filled, FittedModel
 from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_sm_use
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, base_memory, estimate

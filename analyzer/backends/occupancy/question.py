@@ -14,8 +14,7 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.analyzer.backends.occupancy.networks import SIZES, complete, graph_of
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from epochcast.analyzer.plugins.types import GpuName
+from epochcast.analyzer.plugins.question import GpuName, Http, ModelFolder, NetworkQuestion, Option
 from epochcast.regressor import Catalog, Gpu
 
 USUAL_BATCH = 32

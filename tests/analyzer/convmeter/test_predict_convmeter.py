@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS, known_metrics
-from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, KINDS, TIMES, known_metrics
 from epochcast.analyzer.cli import main
 
 NEW = "resnet50"  # never in the points

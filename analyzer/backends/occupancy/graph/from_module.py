@@ -18,10 +18,9 @@ from epochcast.analyzer.backends.network.recording import (
     record_evaluation,
     references,
 )
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, Elements, GraphBuilder
 from epochcast.analyzer.backends.occupancy.graph.hyper_parameters import hyper_parameters
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
 from epochcast.analyzer.errors import InputError
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from epochcast.analyzer.backends.network.operators import UNKNOWN
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.operator_work import flops
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph, flops
 from epochcast.analyzer.errors import InputError
 
 SAMPLES = 1009

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, ComputationGraph
 from epochcast.analyzer.backends.occupancy.modelled_kernels import memory_bound, products
 from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, grid_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target

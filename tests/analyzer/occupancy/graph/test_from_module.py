@@ -11,9 +11,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import PRODUCTS, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given, graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

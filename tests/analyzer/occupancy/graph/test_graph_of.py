@@ -14,8 +14,8 @@ if find_spec("torchvision") is None:
 
 from epochcast.analyzer.backends.occupancy import networks as module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.networks import build_network, graph_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
