@@ -10,7 +10,6 @@ from epochcast.analyzer.backends.convmeter.metrics import TIMES, read_points
 torch = pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
-from epochcast.analyzer.errors import InputError  # noqa: E402
 from lab.convmeter.blocks import block_path  # noqa: E402
 from lab.convmeter.phases import HostTimeline, inference, training  # noqa: E402
 
@@ -29,44 +28,6 @@ def small():
 
 def one_value_per_channel():
     return nn.Sequential(nn.Conv2d(3, 8, 32), nn.BatchNorm2d(8), nn.Flatten())
-
-class Growing(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Conv2d(3, 4, 3), Joining()
-
-    def forward(self, x):
-        seen = [self.first(x)]
-        seen.append(self.second(seen))
-        return seen[-1]
-
-class Joining(nn.Conv2d):
-    def __init__(self):
-        super().__init__(4, 4, 1)
-
-    def forward(self, seen):
-        (x,) = seen
-        return super().forward(x)
-
-def growing():
-    return Growing()
-
-class Two(Net):
-    def forward(self, x):
-        return super().forward(x), x
-
-def two_answers():
-    return Two(8)
-
-class Raises(Net):
-    def forward(self, x):
-        if self.training:
-            raise KeyError("mine")
-        return super().forward(x)
-
-def raises():
-    return Raises(8)
-
 """
 
 GRID = ["--device", "cpu", "--image-size", "32", "--batch", "1", "--batch", "2"]
@@ -120,24 +81,6 @@ def test_what_cannot_be_trained_keeps_its_inference(benchmark):
     assert points.loc[2, list(TIMES[1:])].notna().all()
 
 
-def test_a_block_that_is_given_a_list_that_grows_afterwards(benchmark):
-    answer = benchmark("--block", "my_nets:growing/second")
-    assert (answer["rows"], answer["reasons"]) == (2, {})
-    assert (read_points("points.csv")[list(TIMES)] > 0).all(axis=None)
-
-
-def test_whatever_a_network_raises_the_others_are_measured(benchmark):
-    names = [option for name in ("two_answers", "raises", "small") for option in ("--network", f"my_nets:{name}")]
-    answer = benchmark(*names)
-    assert (answer["rows"], answer["failed"]) == (6, 0)
-    assert answer["reasons"] == {
-        "networks that return a tuple instead of a tensor cannot be trained here": 2,
-        "KeyError: 'mine'": 2,
-    }
-    trained = read_points("points.csv").query("step_seconds > 0")
-    assert set(trained["network"]) == {"my_nets:small"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -188,9 +131,3 @@ TREE = torch.nn.Sequential(Twig(torch.nn.Conv2d(3, 4, 1), Twig(torch.nn.Conv2d(4
 )
 def test_blocks_go_by_path_or_by_class_and_number(text: str, path: str) -> None:
     assert block_path(TREE, text) == path
-
-
-@pytest.mark.parametrize(("text", "said"), [("Twig3", "did you mean Twig2"), ("nothing", "give a path such as")])
-def test_unknown_blocks_are_refused(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        block_path(TREE, text)

@@ -49,15 +49,6 @@ def test_a_torn_last_line_is_dropped(path, kept):
     assert path.read_text() == whole
 
 
-@pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("software", "torch 9")])
-def test_points_of_another_place_are_refused(path, name, seen):
-    points_file(path, PLACE | {name: seen}).append(row())
-    before = path.read_text()
-    with pytest.raises(InputError, match=rf"holds points of {name} '{seen}' .* give another file"):
-        points_file(path, PLACE)
-    assert path.read_text() == before
-
-
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"notes", b"\xff\xfe\n"])
 def test_another_file_is_not_overwritten(path, content):
     path.write_bytes(content)

@@ -1,7 +1,5 @@
 """The fitted model of a device: phases, intervals, files, and what it refuses."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,24 +39,6 @@ def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: ConvNetPre
     np.testing.assert_allclose(answer["step"], answer["forward"] + answer["backward"] + answer["update"])
     assert set(_cell(fitted).fits) == {"inference", "forward", "backward", "update"}  # the step is their sum
     assert set(_cell(fitted, "paper").fits) == set(answer)
-
-
-def test_saved_and_loaded_it_predicts_the_same(fitted: ConvNetPredictor, tmp_path: Path):
-    fitted.save(tmp_path / "model")
-    again = ConvNetPredictor.load(tmp_path / "model")
-    assert again.cells == fitted.cells
-    for cell in again.cells:
-        for phase, seconds in again.predict(cell, _measured()).items():
-            np.testing.assert_allclose(seconds, fitted.predict(cell, _measured())[phase], rtol=1e-12)
-
-
-def test_networks_with_attention_have_an_interval_of_their_own():
-    points = _measured(networks=200)
-    worse = np.where(points["attention_flops"] > 0, np.random.default_rng(5).lognormal(0, 0.8, len(points)), 1.0)
-    cell = _cell(ConvNetPredictor.fit(points.assign(inference_seconds=points["inference_seconds"] * worse)))
-    fit = cell.fits["inference"]
-    assert fit.factor and fit.attention_factor and fit.factor < fit.attention_factor
-    assert (fit.by_kind(attention=True).factor, fit.by_kind(attention=False).factor) == (fit.attention_factor, fit.factor)
 
 
 def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):

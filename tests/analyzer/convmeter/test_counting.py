@@ -70,27 +70,6 @@ def test_convolutions_by_kernel_and_groups(layer: nn.Module, kind: str, flops: f
     assert values[f"{kind}_operators"] == values["operators"] == values["layers"] == 1
 
 
-class Functional(nn.Module):
-    """Two layers that are no modules, and one that is used twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kernel = nn.Parameter(torch.zeros(4, 3, 3, 3))
-        self.matrix = nn.Parameter(torch.zeros(4, 4))
-        self.twice = nn.Conv2d(4, 4, 1)
-
-    def forward(self, x: Any) -> Any:
-        x = self.twice(self.twice(functional.conv2d(x, self.kernel)))
-        return functional.linear(torch.cat([x.mean((2, 3))] * 2), self.matrix)
-
-
-def test_functional_calls_count_and_a_kernel_that_is_used_twice_is_kept_once() -> None:
-    values = counted(Functional(), 1, 3, 6, 6)
-    assert values["flops"] == 2 * 64 * 27 + 2 * (2 * 64 * 4) + 2 * 2 * 4 * 4
-    assert (values["layers"], values["conv_weights"], values["linear_weights"]) == (4, 108 + 16, 16)
-    assert values["concatenation_traffic"] == 2 * 4 + 8
-
-
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -69,13 +69,6 @@ def test_a_backend_that_is_not_available_says_why_and_what_it_would_take(serve: 
     assert one["why"] in html.unescape(client.get("/reference").text).replace("<code>", "`").replace("</code>", "`")
 
 
-def test_convmeter_answers_from_its_shipped_tables_where_no_model_is_configured(serve: Serve) -> None:
-    asked = {"network": "resnet50", "device": "rtx3090", "batches": [256]}
-    answer = serve().post("/api/v1/backends/convmeter", json=asked).json()
-    assert (answer["device"], answer["precision"]) == ("RTX 3090", "amp-fp16-nhwc")
-    assert "channels last" in answer["fitted"]["inference"]["source"]
-
-
 @pytest.mark.parametrize(
     ("tables", "sentence"),
     [

@@ -48,16 +48,6 @@ def test_views_are_edges() -> None:
     assert graph.column("strided").tolist() == [0, 1]
 
 
-def test_a_network_is_left_as_it_was() -> None:
-    network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout())
-    before = {name: one.clone() for name, one in network.state_dict().items()}
-    graph = graph_of_module(network, (X,), "net", 2)
-    assert graph.words == ("linear", "batch_norm", "dropout")
-    assert graph.in_inference().words == ("linear", "batch_norm")
-    assert network.training
-    assert all(torch.equal(one, before[name]) and not one.is_meta for name, one in network.state_dict().items())
-
-
 @pytest.mark.parametrize(
     ("forward", "words"),
     [

@@ -1,11 +1,18 @@
-"""Limits of GPUs: they follow from the compute capability, and a user's own GPU needs only what it must."""
+"""The occupancy calculation on 707 recorded launches, and limits of GPUs: a user's own needs only what it must."""
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import limits_by_capability, limits_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import (
+    CONFIGURATION,
+    grid_occupancy,
+    limits_by_capability,
+    limits_of,
+)
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import Gpu
@@ -28,14 +35,19 @@ def test_a_gpu_of_ones_own_needs_no_limits(tmp_path: Path) -> None:
     assert limits == replace(limits_of(load_catalog().resolve("L40S")), name="My GPU", sm_count=100)
 
 
-@pytest.mark.parametrize("more", ["max_warps_per_sm = 40", "max_threads_per_sm = 1280"])
-def test_its_own_figures_take_the_place_of_the_tables(tmp_path: Path, more: str) -> None:
-    limits = limits_of(_mine(tmp_path, more=f"{more}\nmax_blocks_per_sm = 20\nshared_memory_per_sm = 65_536"))
-    assert (limits.max_warps, limits.max_blocks, limits.shared_memory) == (40, 20, 65_536)
-
-
 def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'My GPU' has compute capability 2\.0; occupancy is calculated for 3\.5, 3\.7"):
         limits_of(_mine(tmp_path, capability=2.0))
     with pytest.raises(InputError, match="0 SMs"):
         limits_by_capability("GPU", 8.0, 0)
+
+
+def test_launches_of_an_h200_as_its_recording_has_them(root: Path) -> None:
+    recorded = pd.read_csv(root / "data/h200/occupancy_bench/kernels.csv.gz")
+    sides = [recorded[column].str.split("x", expand=True).astype(float) for column in ("grid", "block")]
+    table = pd.concat([*sides, recorded[["regs", "smem"]]], axis=1).set_axis(list(CONFIGURATION), axis=1)
+    h200 = limits_of(load_catalog().resolve("H200 SXM"))
+    assert (100 * grid_occupancy(table, h200)).tolist() == pytest.approx(recorded["grid_pct"].tolist(), abs=1e-3)
+    cannot = table.head(4).copy()
+    cannot.iloc[range(4), [3, 6, 7, 0]] = (2048, 256, 2**20, np.nan)  # threads, registers, shared memory, a missing side
+    assert grid_occupancy(cannot, h200).isna().sum() == 4
