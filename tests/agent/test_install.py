@@ -102,15 +102,6 @@ def test_node_and_service_are_installed_and_taken_away_as_the_agent_is(
     assert (tree(root), monitoring(root)) == (PLACED, sorted(MONITORING))  # of the agent, which stays
 
 
-def test_doing_it_again_renews_rules_and_dashboards_and_keeps_the_targets(root: Path) -> None:
-    install(root=root, command=COMMAND)
-    for name in ("alerts.yml", "prometheus.yml"):
-        (root / "etc/epochcast/monitoring" / name).write_text("mine")
-    install(root=root, command=COMMAND)
-    kept = {name: (root / "etc/epochcast/monitoring" / name).read_text() == "mine" for name in RULES}
-    assert [name for name in RULES if kept[name]] == ["prometheus.yml"]
-
-
 def test_systemd_finds_a_command_with_an_awkward_path(root: Path, tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
@@ -169,12 +160,6 @@ def test_settings_that_the_agent_would_refuse_are_refused_before_anything_is_pla
     assert not (root / UNIT).exists()
 
 
-def test_where_systemd_runs_the_service_is_enabled_and_restarted(root: Path, systemctl: Callable[[], list[str]]) -> None:
-    said = install(root=root, command=COMMAND)
-    assert systemctl() == ["daemon-reload", "enable epochcast-agent", "restart epochcast-agent"]
-    assert "journalctl -u epochcast-agent" in said[-1]
-
-
 def test_real_time_scheduling_is_a_drop_in_that_stays_until_it_is_taken_away(root: Path) -> None:
     install(root=root, command=COMMAND)
     assert not (root / f"{UNIT}.d").exists()
@@ -205,14 +190,6 @@ def test_whoever_is_not_root_is_told_of_sudo(monkeypatch: pytest.MonkeyPatch, ve
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(InputError, match=rf"needs root; run: sudo .* {verb.__name__}$"):
         verb()
-
-
-def test_root_itself_is_not_told_of_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root gets as far as to its settings, which are wrong here: nothing is placed on the machine of the test."""
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (tmp_path / "bad.toml").write_text("prot = 9922\n")
-    with pytest.raises(InputError, match="unknown setting 'prot'"):
-        install(config=tmp_path / "bad.toml", command=COMMAND)
 
 
 def test_a_masked_unit_is_not_written_over(root: Path) -> None:

@@ -58,16 +58,6 @@ def test_the_slow_tier_is_read_once_a_second(fake_clock: Any) -> None:
     assert [number for number, tick in enumerate(source.ticks) if tick.slow] == [0, 10, 20, 30, 40]
 
 
-def test_a_late_tick_is_counted_late_and_shifts_no_later_one(fake_clock: Any) -> None:
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
-    source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.08)
-    sampler = sampler_of(source, clock)
-    sampler.run()
-    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(20)]
-    assert sampler.missed_ticks == 0
-    assert sampler.tick_seconds.sum == pytest.approx(0.08)
-
-
 def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
     source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.35)  # tick 5 at 0.6 s lasts until 0.95 s
@@ -138,20 +128,6 @@ def test_an_error_of_the_source_is_counted_and_logged_once_a_minute(fake_clock: 
     assert caplog.text.count("the bus is on fire") == 1
     assert len(times(sampler)) == 17
     assert sampler.last_success == pytest.approx(2.0)
-
-
-def test_it_is_healthy_as_soon_as_a_sample_can_be_seen(fake_clock: Any) -> None:
-    seen = []
-
-    class Watched(Sampler):
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name == "last_sample_time" and value is not None:
-                seen.append((value, self.last_success))
-            super().__setattr__(name, value)
-
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=0.15)
-    Watched(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, 1.0).run()
-    assert seen == [(1_700_000_000.1, pytest.approx(0.1))]
 
 
 def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ import pytest
 
 from epochcast.common.authentication import bearer_token
 from epochcast.common.errors import InputError
-from epochcast.common.routes import Answer, Routes
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -241,13 +239,6 @@ def test_a_body_that_nobody_reads_does_not_cost_the_client_its_answer(serve: Any
     assert answer.endswith(b"hello /x")
 
 
-def test_the_head_of_a_streamed_answer_says_no_length(serve: Any, fetch: Any) -> None:
-    routes = Routes({"/x": lambda *_: Answer(HTTPStatus.OK, "text/csv", iter([b"a,b\n", b"1,2\n"]))})
-    status, headers, body = fetch(serve(routes), "/x", method="HEAD")
-    assert (status, headers["Content-Type"], body) == (200, "text/csv", b"")
-    assert "Content-Length" not in headers
-
-
 def test_resets_nonsense_and_endless_lines_leave_no_traceback(serve: Any, caplog: pytest.LogCaptureFixture, fetch: Any) -> None:
     listening = serve()
     for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000):
@@ -302,17 +293,6 @@ def test_closing_does_not_wait_for_clients(serve: Any, fetch: Any) -> None:
         listening.shutdown()
         listening.server_close()
         assert silent.recv(1) == b""
-
-
-def test_the_answer_waits_for_what_comes_first(serve: Any, fetch: Any) -> None:
-    done = threading.Event()
-    listening = serve(before_answer=lambda: done.wait(10))
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(fetch, listening)
-        with pytest.raises(TimeoutError):
-            waiting.result(timeout=0.3)
-        done.set()
-        assert waiting.result(timeout=10)[0] == 200
 
 
 def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:

@@ -3,14 +3,11 @@
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from epochcast.agent.catalog import catalog, read_metrics
 from epochcast.agent.config import Config
 from epochcast.agent.sources.dcgm_values import field_number
-
-from ..reduced_clock import reduced_clock
 
 # Field -> metric, and what the stand-in's 40 is in its unit.
 PLAIN = {
@@ -88,19 +85,6 @@ def test_counters_of_time_are_shares_of_it(reset: Any, open_dcgm: Any, read: Any
     assert open_dcgm().devices[0].unmeasured[name] == "not supported by this GPU and driver"
 
 
-def test_why_an_epoch_ran_at_a_reduced_clock(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    rows = read(source, host, 21)
-    names = ("throttled_power_cap", "throttled_thermal", "sm_clock")
-    columns = {name: column(source, rows, 0, name)[1][-20:] for name in names}
-    clock = 100 * np.mean(columns["sm_clock"]) / 1.98e9
-    expected = f"25 % of an epoch at reduced clock: power cap (SM clock at {clock:.0f} % of its highest)"
-    assert reduced_clock("H200 SXM", columns) == expected
-    assert reduced_clock("H200 SXM", {"sm_clock": columns["sm_clock"]}) is None, "a clock alone says nothing of why"
-    assert reduced_clock("H200 SXM", {name: columns[name] for name in names[:1]}) == expected.partition(" (")[0]
-
-
 @pytest.mark.parametrize(("bit", "name"), BITS.items())
 def test_reasons_without_a_counter_are_bits(reset: Any, open_dcgm: Any, read: Any, column: Any, bit: int, name: str) -> None:
     host = reset()
@@ -147,19 +131,3 @@ def test_on_hopper_other_fields_have_the_errors_of_nvlinks(reset: Any, open_dcgm
     rows = read(source, host, 3)
     assert column(source, rows, 0, "nvlink_replay_errors")[1][-1] == 7
     assert column(source, rows, 0, "nvlink_recovery_errors")[1][-1] == 40  # as any field of the stand-in
-
-
-def test_an_instance_has_its_memory_alone(reset: Any, open_dcgm: Any) -> None:
-    reset(instances={5: (0, 7, "1g.10gb")})
-    source = open_dcgm()
-    part = next(device for device in source.devices if device.instance is not None)
-    whole = next(device for device in source.devices if device.instance is None)
-    own = {metric.name for metric in part.metrics}
-    assert "memory_reserved" in own
-    new = {name for name, _ in PLAIN.values()} - {"memory_reserved"} | {
-        *TIMES.values(),
-        *BITS.values(),
-    }
-    assert not new & own
-    assert new <= {metric.name for metric in whole.metrics}
-    assert {part.unmeasured[name] for name in new} == {"the whole GPU's, not this MIG instance's own"}

@@ -6,16 +6,6 @@ from typing import Any
 import pytest
 
 
-def test_profiling_has_watches_of_its_own(reset: Any, open_dcgm: Any) -> None:
-    host = reset()
-    open_dcgm()
-    assert len(host.groups) == 1  # an engine has 64 for all of its clients
-    assert len(host.watches) == 4  # profiling; the rest by tier
-    for watch in host.watches:
-        kinds = {number > 1000 for number in host.field_groups[watch.fields][1]}
-        assert len(kinds) == 1
-
-
 @pytest.mark.parametrize(
     ("status", "reason"),
     [("DCGM_ST_MODULE_NOT_LOADED", "profiling module is not loaded"), ("DCGM_ST_NOT_SUPPORTED", "cannot profile this GPU")],

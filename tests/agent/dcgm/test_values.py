@@ -1,13 +1,10 @@
 """Values of DCGM: each once, in order, at its own interval, in base units; blanks are absent."""
 
-import ctypes
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-
-from epochcast.agent.config import Config
 
 
 def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
@@ -24,16 +21,6 @@ def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, r
         assert np.allclose(values, (np.round(time * 10) % 1000 / 1000 + device) / 16)
         assert len(time) >= len(times) - 1  # all but the blank that profiling begins with
     assert not source.blanks
-
-
-def test_fields_of_one_round_share_a_row_though_their_stamps_differ(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    began = host.now / 1e6
-    rows = [row for row in read(source, host, 3) if row.time > began + 0.15]
-    fast = [i for i, metric in enumerate(source.devices[0].metrics) if metric.tier == "fast"]
-    assert len(fast) == 13
-    assert not np.isnan([row.values[fast] for row in rows]).any()
 
 
 @pytest.mark.parametrize(("jitter", "apart"), [(30_000, 0), (60_000, 0), (0, 50_000)])
@@ -82,15 +69,6 @@ def test_tiers_are_watched_at_their_own_interval(reset: Any, open_dcgm: Any, rea
     rows = read(source, host, 4)
     assert len(column(source, rows, 0, "gpu_utilization")[0]) == 4
     assert len(column(source, rows, 0, "power_limit")[0]) == 1
-
-
-def test_tiers_follow_the_configuration(reset: Any, open_dcgm: Any) -> None:
-    host = reset()
-    source = open_dcgm(Config(tiers={"gpu_utilization": "fast", "sm_active": "slow", "energy": "off"}))
-    intervals = {number: watch.interval for watch in host.watches for number in host.field_groups[watch.fields][1]}
-    assert (intervals[203], intervals[1002]) == (100_000, 1_000_000)
-    assert 156 not in intervals
-    assert "energy" not in [metric.name for metric in source.devices[0].metrics]
 
 
 def test_units_are_base_units(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
@@ -167,21 +145,3 @@ def test_an_engine_whose_clock_is_set_back_goes_on(reset: Any, open_dcgm: Any, r
     rows = read(source, host, 3, start=3)
     assert rows
     assert rows[-1].time == pytest.approx(host.now / 1e6, abs=0.5)
-
-
-def test_an_array_of_values_in_one_call_is_read_whole(reset: Any) -> None:
-    """The header allows it, though the library hands them out one by one."""
-    from epochcast.agent.sources.dcgm_values import Readings, numbers
-
-    reset()
-    structs = sys.modules["dcgm_structs"]
-    readings = Readings(structs, [])
-    values = (structs.c_dcgmFieldValue_v1 * 3)(
-        *(structs.fill(structs.c_dcgmFieldValue_v1, 1002, ts, 0, ts / 10) for ts in (1, 2, 3))
-    )
-    readings.callback(1, 5, ctypes.addressof(values), 3, None)
-    owners, raw = readings.take()
-    assert owners.tolist() == [1 << 32 | 5] * 3
-    assert raw["ts"].tolist() == [1, 2, 3]
-    assert numbers(raw).tolist() == [0.1, 0.2, 0.3]
-    assert len(readings.take()[0]) == 0

@@ -7,11 +7,8 @@ import numpy as np
 import pynvml
 import pytest
 
-from epochcast.agent.catalog import catalog
 from epochcast.agent.sources import nvml_fields
 from epochcast.agent.sources.nvml import NvmlSource
-
-from ..reduced_clock import reduced_clock
 
 NOT_SUPPORTED, UNKNOWN, NO_PERMISSION = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -101,33 +98,6 @@ def test_counters_of_time_are_shares_of_it(
     assert share(100_000_000, 1.0) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "sentence"),
-    [
-        ({74: 110_000_000}, "11 % of an epoch at reduced clock: power cap (SM clock at {} % of its highest)"),
-        (
-            {74: 110_000_000, 270: 250_000_000},
-            "25 % of an epoch at reduced clock: heat, by the hardware (SM clock at {} % of its highest)",
-        ),
-        ({74: 8_000_000}, None),  # 0.8 %
-        ({}, None),
-    ],
-)
-def test_why_an_epoch_ran_at_a_reduced_clock(
-    open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float], nanoseconds: dict[int, int], sentence: str | None
-) -> None:
-    """Each driver's counter grows by so much in a second."""
-    nvml_driver("gpus 1")
-    source, read = open_source(), []
-    for second in range(21):  # the first reading of a rate is none
-        nvml_driver("gpus 1\n" + "\n".join(f"value {number} {second * grown} 0" for number, grown in nanoseconds.items()))
-        read.append(rows(source, clock[0] - 100, rare=False)["0"])
-        clock[0] += 1
-    columns = {name: [row[name] for row in read[1:]] for name in read[0]}
-    at = 100 * np.mean(columns["sm_clock"]) / 1.98e9
-    assert reduced_clock("H200 SXM", columns) == (sentence and sentence.format(f"{at:.0f}"))
-
-
 @pytest.mark.parametrize(("number", "name", "bit"), [(number, *each) for number, each in SHARES.items()])
 def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     open_source: Open, nvml_driver: Driver, rows: Any, number: int, name: str, bit: int
@@ -140,12 +110,6 @@ def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     assert rows(source, 1.0)["0"][name] == 0
     nvml_driver(refused + f"unknown_events {bit} 0")
     assert "the driver's answer does not include it: Not Supported" in open_source().devices[0].unmeasured[name]
-
-
-def test_clocks_that_somebody_set_are_a_reason(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2\nevent 2 1 1")
-    got = rows(open_source(), 0.0)
-    assert [got[gpu]["throttled_clock_setting"] for gpu in "01"] == [0, 1]
 
 
 def test_numbers_that_an_older_driver_gives_to_other_fields_are_not_taken(
@@ -219,27 +183,3 @@ def test_a_call_that_answers_is_blank_and_is_refused(
     assert source.blanks[0, name] == 1
     nvml_driver(f"gpus 2\n{state}")
     assert rows(source, 120.0)["0"][name] == pytest.approx(value)
-
-
-def test_what_a_gpu_does_not_have_is_absent_and_no_zero(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1\ngpu 0 t4")
-    source = open_source()
-    absent = {*PLAIN.values(), *TOTALS.values(), "fan_speed", "memory_reserved", "vgpu_license_status", "nvlink_crc_errors"}
-    assert not absent & rows(source, 0.0)["0"].keys()
-    assert absent <= source.devices[0].unmeasured.keys()
-
-
-def test_of_all_that_an_instance_has_its_memory_alone(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1\nmig 0 7:1g.18gb")
-    source = open_source()
-    whole, part = source.devices
-    new = {*PLAIN.values(), *(name for name, _ in SHARES.values()), "encoder_utilization", "nvlink_crc_errors"}
-    assert new <= {metric.name for metric in whole.metrics}
-    assert not new & {metric.name for metric in part.metrics}
-    assert new <= part.unmeasured.keys()
-    assert rows(source, 0.0)["0.7"]["memory_reserved"] == 2**20
-
-
-def test_none_of_them_is_read_ten_times_a_second() -> None:
-    new = {*PLAIN.values(), *TOTALS.values(), *(name for name, _ in SHARES.values()), "fan_speed"}
-    assert {catalog()[name].tier for name in new} == {"slow", "rare"}

@@ -75,16 +75,6 @@ def test_each_tier_is_read_when_due_and_what_is_off_never(
     assert nvml_calls("nvmlDeviceGetPcieThroughput") == 0
 
 
-def test_fields_of_a_tier_are_one_call(open_source: Open, nvml_driver: Driver, nvml_calls: Calls, rows: Any) -> None:
-    nvml_driver("gpus 1")
-    source = open_source()
-    before = nvml_calls("nvmlDeviceGetFieldValues")
-    rows(source, 0.0, slow=False, rare=False)
-    assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1
-    rows(source, 1.0)
-    assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1 + 4  # three tiers, and the errors of each NVLink
-
-
 def test_an_old_gpu_is_read_through_older_calls_and_the_rest_is_left_out_with_a_reason(
     open_source: Open, nvml_driver: Driver, rows: Any
 ) -> None:
@@ -165,14 +155,6 @@ def test_a_rate_is_never_negative(open_source: Open, nvml_driver: Driver, rows: 
     nvml_driver("gpus 1\nepoch * 1 0")  # idle ever since: the counter is back at zero
     assert np.isnan(rows(source, 0.2, slow=False, rare=False)["0"]["nvlink_tx"])
     assert rows(source, 0.3, slow=False, rare=False)["0"]["nvlink_tx"] == 0
-
-
-def test_energy_that_runs_backwards_is_the_drivers_word(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1")
-    source = open_source()
-    rows(source, 0.0)
-    nvml_driver("gpus 1\nenergy 0 1000")
-    assert rows(source, 0.1)["0"]["energy"] < 1e6  # a counter reset: Prometheus knows what to do
 
 
 def test_a_blank_reading_is_absent_counted_and_costs_nothing_else(open_source: Open, nvml_driver: Driver, rows: Any) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,13 +87,6 @@ def test_gone_and_hidden_processes_are_told_apart(proc: Any) -> None:
     assert read_owner(NO_SUCH_PID, proc.root, users=True) is None
     assert read_owner(2**32 - 1, proc.root, users=True) is None
     assert read_owner(os.getpid(), proc.root, users=True) == Owner(), "it runs, but this /proc does not show it"
-
-
-def test_this_very_process(proc: Any) -> None:
-    owner = read_owner(os.getpid(), Path("/proc"), users=True)
-    assert owner is not None
-    assert owner.process == Path("/proc/self/comm").read_text().strip()
-    assert owner.user == pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_whose_it_is_is_told_only_where_it_may_be(proc: Any) -> None:

@@ -5,8 +5,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from epochcast.agent.push.wire import STALE, Wire
-
 
 def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Any, node: Any, until: Any) -> None:
     quiet, loud = node.add_store("power"), node.add_store("power", uuid="GPU-b", index=1)
@@ -28,12 +26,6 @@ def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Any, n
     assert ends == [5, 11]
     assert series[5][0] == int(quiet.START * 1000) + 401
     assert len(receiver.values("epochcast_gpu_power_watts", uuid="GPU-b")) == ticks
-
-
-def test_the_marker_is_the_one_nan_that_prometheus_knows() -> None:
-    request = Wire().request()
-    request.add(b"", [1], [STALE])
-    assert bytes.fromhex("020000000000f07f") in request._message.SerializeToString()
 
 
 def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Any, node: Any, figures: Any, until: Any) -> None:
