@@ -14,9 +14,9 @@ import pytest
 from ..processes import Program, free_port
 
 Start = Callable[..., Program]
-# The agent's own patience, shorter: nobody waits a quarter of a minute in a test.
+# The agent's own patience, shorter: nobody waits a third of a minute in a test.
 RUN = (
-    "import sys; from epochcast.agent import cli, node; node.DRIVER_RETRY_S = 0.5; "
+    "import sys; from epochcast.agent import cli, daemon, node; daemon.LONGEST_START_S = node.DRIVER_RETRY_S = 0.5; "
     "node.LONGEST_CALL_S = 2.0; sys.exit(cli.main())"
 )
 

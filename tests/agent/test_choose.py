@@ -94,5 +94,7 @@ def test_a_better_source_is_noticed_whichever_gpu_it_is_for(world: Any) -> None:
     both = [("ampere", 0, PLAIN), ("pascal", 1, PLAIN)]
     world(nvml=both)
     _, choices = choose(Config())
-    world(nvml=both, dcgm=[("ampere", 0, PROFILES), ("pascal", 1, PLAIN)])
+    assert not better_source_works(Config(), choices)
+    opened = world(nvml=both, dcgm=[("ampere", 0, PROFILES), ("pascal", 1, PLAIN)])
     assert better_source_works(Config(), choices)
+    assert all(source.closed for source in opened)

@@ -23,18 +23,8 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 
-def refused(*arguments: object) -> str:
-    """Return the one sentence with which an agent process refuses; fail when it does anything else."""
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
-    assert len(lines) == 1
-    return lines[0]
-
-
 def refused_at_once(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Do the same for what is refused before anything has started, without a process."""
+    """Return the one sentence with which an agent refuses before it has started; fail when it does anything else."""
     root = logging.getLogger()
     level, of_threads, of_hangup = root.level, threading.excepthook, signal.getsignal(signal.SIGHUP)
     try:
@@ -124,7 +114,8 @@ def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any]
     assert (gpu["name"], gpu["source"], gpu["simulated"], gpu["missed_ticks"]) == ("Tesla T4", "replay", True, 0)
     page = agent.text("/metrics")
     assert 'name="Tesla T4",pci_bus_id="",serial="",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
-    assert agent.stop()[0] == 0
+    agent.process.send_signal(signal.SIGINT)
+    assert agent.process.wait(20) == 0
 
 
 def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any]) -> None:
@@ -138,14 +129,8 @@ def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any
     assert "reading the host's own CPUs: source 'nvml' cannot use the NVIDIA driver" in errors
 
 
-@pytest.fixture(scope="module")
-def checked() -> subprocess.CompletedProcess[str]:
-    """What a process says that can be measured here."""
-    return run("check", "--json")
-
-
-def test_check_says_what_can_be_measured(checked: subprocess.CompletedProcess[str], capsys: pytest.CaptureFixture[str]) -> None:
-    done = checked
+def test_check_says_what_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run("check", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
     assert [source["name"] for source in found["sources"]] == ["gpm", "dcgm", "dcgm-exporter", "nvml", "host"]
@@ -165,7 +150,10 @@ def test_check_says_what_can_be_measured(checked: subprocess.CompletedProcess[st
     ],
 )
 def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sentence: str) -> None:
-    assert sentence in refused(*arguments)
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = (line for line in done.stderr.splitlines() if " INFO " not in line)
+    assert sentence in line
 
 
 @pytest.mark.parametrize(

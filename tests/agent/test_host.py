@@ -3,6 +3,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from epochcast.agent.config import Config
@@ -28,7 +29,9 @@ def values(source: HostSource, elapsed: float) -> dict[str, float]:
 def test_a_busy_loop_shows_on_the_real_machine(host: HostSource) -> None:
     cpus = int(host.devices[0].static["cpus"].value)
     start = time.monotonic()
-    values(host, 0.0)
+    first = values(host, 0.0)
+    assert first["rss"] > 0
+    assert np.isnan([first[name] for name in ("cpu_utilization", "context_switches", "minor_faults")]).all()  # no rates yet
     while time.monotonic() - start < 0.5:
         bytearray(1 << 20)  # work, and page faults
     got = values(host, time.monotonic() - start)

@@ -25,24 +25,28 @@ def found(node: Any, generation: str = "4.8") -> dict[tuple[str, str], tuple[flo
     }
 
 
-def test_names_units_and_labels_of_4_9(still_node: Any) -> None:
-    columns = ("sm_clock", "energy", "gpu_utilization", "memory_used", "power_average")
-    node = still_node(Device(0, "GPU-a", "NVIDIA H100", "gpm", tuple(catalog()[name] for name in columns)))
-    node.facts["GPU-a"] = {"driver_version": Attribute("580.126.09", "nvml"), "memory_total": Attribute(80 * 2**30, "nvml")}
-    node.stores[0].add(START, np.array([1.98e9, 1234.5, 0.87, 2**30, 650.0]), 0.0)
-    got = found(node, "4.9")
-    assert {name: value for (name, _), (value, _) in got.items()} == {
-        "DCGM_FI_DEV_SM_CLOCK_HERTZ": 1.98e9,
-        "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": 1234.5,
-        "DCGM_FI_DEV_GPU_UTIL_RATIO": 0.87,
-        "DCGM_FI_DEV_FB_USED_BYTES": 2**30,
-        "DCGM_FI_DEV_FB_CAPACITY_BYTES": 80 * 2**30,
-        "DCGM_FI_DEV_BOARD_POWER_WATTS": 650,
-        "DCGM_FI_DEV_XID_ERROR": 0,
+@pytest.mark.parametrize(("generation", "host", "driver"), [("4.8", "Hostname", ""), ("4.9", "hostname", "SYSTEM_")])
+def test_labels_and_whole_memory_are_those_of_dcgm_exporter(still_node: Any, generation: str, host: str, driver: str) -> None:
+    """Names and values of the default list: see test_compat_in_prometheus.py."""
+    node = still_node(Device(3, "GPU-c", "NVIDIA H100", "gpm", (catalog()["nvlink_tx"], catalog()["nvlink_rx"])))
+    facts = {"pci_bus_id": "00000000:0D:00.0", "driver_version": "580.126.09", "memory_total": 80 * 2**30}
+    node.facts["GPU-c"] = {name: Attribute(value, "nvml") for name, value in facts.items()}
+    node.stores[0].add(START, np.array([1.024e9, np.nan]), 0.0)
+    node.stores[0].last_xid = 79
+    got = found(node, generation)
+    xid = XID if generation == "4.8" else "DCGM_FI_DEV_XID_ERROR"
+    whole = {} if generation == "4.8" else {"DCGM_FI_DEV_FB_CAPACITY_BYTES": 80 * 2**30}
+    one_way = {"DCGM_FI_PROF_NVLINK_TX_BYTES": 1.024e9}  # and no sum of both
+    assert {name: value for (name, _), (value, _) in got.items()} == {xid: 79, **one_way, **whole}
+    assert got[xid, ""][1] == {
+        "gpu": "3",
+        "UUID": "GPU-c",
+        "pci_bus_id": "00000000:0D:00.0",
+        "device": "nvidia3",
+        "modelName": "NVIDIA H100",
+        host: socket.gethostname(),
+        f"DCGM_FI_{driver}DRIVER_VERSION": "580.126.09",
     }
-    labels = got["DCGM_FI_DEV_SM_CLOCK_HERTZ", ""][1]
-    assert (labels["hostname"], labels["DCGM_FI_SYSTEM_DRIVER_VERSION"]) == (socket.gethostname(), "580.126.09")
-    assert "Hostname" not in labels
 
 
 def test_an_instance_stands_for_its_gpu(still_node: Any) -> None:
