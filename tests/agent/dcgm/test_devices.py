@@ -37,13 +37,14 @@ def test_what_a_host_engine_cannot_tell_is_had_otherwise_or_done_without(
 ) -> None:
     host = reset()
     open_dcgm().close()
-    structs, agent = sys.modules["dcgm_structs"], sys.modules["dcgm_agent"]
+    structs, agent, pydcgm = (sys.modules[name] for name in ("dcgm_structs", "dcgm_agent", "pydcgm"))
 
     def refuse(*_: Any) -> None:
         raise structs.DCGMError(structs.DCGM_ST_NO_DATA)
 
-    for name in ("dcgmGetDeviceAttributes", "dcgmUpdateAllFields", "dcgmGetLatestValues_v2"):
-        monkeypatch.setattr(agent, name, refuse)
+    for name in ("GetGpuAttributes", "UpdateAllFields"):
+        monkeypatch.setattr(pydcgm.DcgmSystem, name, refuse)
+    monkeypatch.setattr(agent, "dcgmGetLatestValues_v2", refuse)
     host.overrides[0, 54] = "GPU-cccc"  # of GPU 1 nothing tells the UUID
     host.overrides[1, 54] = "<<<NULL>>>"
     source = open_dcgm()
