@@ -14,10 +14,12 @@ from epochcast.agent.sources.nvml import NvmlSource
 
 @pytest.fixture
 def open_kind(nvml_driver: Any) -> Iterator[Callable[..., Any]]:
-    """Open sources of a class over the stub; they are closed after the test."""
+    """Open sources of a class over the stub, in this scenario where one is given; they are closed after the test."""
     with ExitStack() as stack:
 
-        def start(kind: Any, only: frozenset[str] | None = None, **settings: Any) -> Any:
+        def start(kind: Any, scenario: str | None = None, only: frozenset[str] | None = None, **settings: Any) -> Any:
+            if scenario is not None:
+                nvml_driver(scenario)
             source = kind(Config(**settings), only)
             stack.callback(source.close)
             return source

@@ -40,8 +40,7 @@ def test_a_field_that_is_there_absent_blank_and_refused(
     open_source: Open, nvml_driver: Driver, rows: Any, number: int, name: str, model: str
 ) -> None:
     node = f"gpus 2\ngpu * {model}\n"
-    nvml_driver(f"{node}value {number} 7 0\nfield {number} {NOT_SUPPORTED} 1")
-    source = open_source()
+    source = open_source(f"{node}value {number} 7 0\nfield {number} {NOT_SUPPORTED} 1")
     got = rows(source, 0.0)
     assert got["0"][name] == 7
     assert name not in got["1"]
@@ -51,8 +50,7 @@ def test_a_field_that_is_there_absent_blank_and_refused(
     assert source.blanks[0, name] == 1
     nvml_driver(f"{node}value {number} 8 0")
     assert rows(source, 120.0)["0"][name] == 8
-    nvml_driver(f"{node}field {number} {NO_PERMISSION} *")
-    assert open_source().devices[0].unmeasured[name].startswith("NVML field")
+    assert open_source(f"{node}field {number} {NO_PERMISSION} *").devices[0].unmeasured[name].startswith("NVML field")
 
 
 @pytest.fixture
@@ -67,8 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_counters_of_time_are_shares_of_it(
     open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float], number: int, name: str
 ) -> None:
-    nvml_driver(f"gpus 1\nvalue {number} 5000000000 0")
-    source = open_source()
+    source = open_source(f"gpus 1\nvalue {number} 5000000000 0")
 
     def share(nanoseconds: int, seconds: float) -> float:
         clock[0] += seconds
@@ -90,20 +87,18 @@ def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     open_source: Open, nvml_driver: Driver, rows: Any, number: int, name: str, bit: int
 ) -> None:
     refused = f"gpus 1\nfield {number} {NOT_SUPPORTED} 0\nfield 75 {NOT_SUPPORTED} 0\n"
-    nvml_driver(refused + f"event {bit} 0.5 0")
-    source = open_source()
+    source = open_source(refused + f"event {bit} 0.5 0")
     assert rows(source, 0.0)["0"][name] == 1
     nvml_driver(refused)
     assert rows(source, 1.0)["0"][name] == 0
-    nvml_driver(refused + f"unknown_events {bit} 0")
-    assert "the driver's answer does not include it: Not Supported" in open_source().devices[0].unmeasured[name]
+    unmeasured = open_source(refused + f"unknown_events {bit} 0").devices[0].unmeasured
+    assert "the driver's answer does not include it: Not Supported" in unmeasured[name]
 
 
 def test_numbers_that_an_older_driver_gives_to_other_fields_are_not_taken(
-    open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float]
+    open_source: Open, rows: Any, clock: list[float]
 ) -> None:
-    nvml_driver("gpus 1\ngpu 0 a100\nevent 64 1 0")
-    source = open_source()
+    source = open_source("gpus 1\ngpu 0 a100\nevent 64 1 0")
     rows(source, 0.0)
     clock[0] += 1
     got = rows(source, 1.0)["0"]
@@ -130,8 +125,7 @@ def test_a_driver_from_before_the_reasons_got_their_name(
 
 
 def test_errors_of_each_nvlink_are_summed(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2\nvalue 161 3 0\nvalue 162 1 0\nvalue 91 0 1")  # of GPU 1 no link is there
-    source = open_source()
+    source = open_source("gpus 2\nvalue 161 3 0\nvalue 162 1 0\nvalue 91 0 1")
     got = rows(source, 0.0)
     assert (got["0"]["nvlink_replay_errors"], got["0"]["nvlink_recovery_errors"]) == (18 * 3, 18)
     assert got["0"]["nvlink_crc_errors"] == 0
@@ -158,8 +152,7 @@ def test_a_call_that_answers_is_blank_and_is_refused(
     open_source: Open, nvml_driver: Driver, rows: Any, name: str, function: str, state: str, value: float
 ) -> None:
     older = f"fail nvmlDeviceGetCurrentClocksThrottleReasons {NOT_SUPPORTED} 1\n"
-    nvml_driver(f"gpus 2\n{state}\nfail {function} {NOT_SUPPORTED} 1\n{older}")
-    source = open_source()
+    source = open_source(f"gpus 2\n{state}\nfail {function} {NOT_SUPPORTED} 1\n{older}")
     got = rows(source, 0.0)
     assert got["0"][name] == pytest.approx(value)
     assert name not in got["1"]

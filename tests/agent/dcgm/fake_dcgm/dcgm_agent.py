@@ -49,7 +49,7 @@ def dcgmEntitiesGetLatestValues(dcgmHandle: Any, entities: list[Any], fieldIds: 
     for entity in entities:
         for number in fieldIds:
             value = engine.value(entity.entityGroupId, entity.entityId, number, engine.now)
-            item = structs.fill(structs.c_dcgmFieldValue_v2, number, engine.now, structs.DCGM_ST_OK, value)
+            item = structs.fill(number, engine.now, structs.DCGM_ST_OK, value)
             item.entityGroupId, item.entityId = entity.entityGroupId, entity.entityId
             answer.append(item)
     return answer

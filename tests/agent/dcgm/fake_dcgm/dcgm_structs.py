@@ -46,27 +46,13 @@ class c_dcgmFieldValue_v1(Structure):
     )
 
 
-class c_dcgmFieldValue_v2(Structure):
-    _fields_ = (
-        ("version", c_uint),
-        ("entityGroupId", c_uint),
-        ("entityId", c_uint),
-        ("fieldId", c_ushort),
-        ("fieldType", c_short),
-        ("status", c_int),
-        ("unused", c_uint),
-        ("ts", c_int64),
-        ("value", c_dcgmFieldValue_v1_value),
-    )
-
-
 class c_dcgmGroupEntityPair_t(Structure):
     _fields_ = (("entityGroupId", c_uint32), ("entityId", c_uint32))
 
 
-def fill(kind: type, field: int, ts: int, status: int, value: Any) -> Any:
-    """A field value of this structure: whole numbers as 'i', others as 'd', text as 's'; None leaves it empty."""
-    item = kind(fieldId=field, status=status, ts=ts)
+def fill(field: int, ts: int, status: int, value: Any) -> Any:
+    """A field value: whole numbers as 'i', others as 'd', text as 's'; None leaves it empty."""
+    item = c_dcgmFieldValue_v1(fieldId=field, status=status, ts=ts)
     if isinstance(value, str):
         item.fieldType, item.value.str = ord("s"), value.encode()
     elif isinstance(value, float):

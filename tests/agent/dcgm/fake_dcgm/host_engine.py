@@ -138,7 +138,7 @@ class HostEngine:
             for number in self.field_groups[fields][1]:
                 values = [item for item in self.cache[*owner, number] if since <= item[0] <= until]
                 for ts, status, value in values or [(0, structs.DCGM_ST_NO_DATA, None)]:
-                    answer.append((*owner, structs.fill(structs.c_dcgmFieldValue_v1, number, ts, status, value)))
+                    answer.append((*owner, structs.fill(number, ts, status, value)))
         return answer
 
     def _sample(self) -> None:
