@@ -52,12 +52,6 @@ def test_sample_times_lie_on_the_grid_of_unix_time(fake_clock: Any) -> None:
     assert sampler.effective_hertz < 3
 
 
-def test_the_slow_tier_is_read_once_a_second(fake_clock: Any) -> None:
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=5.05)
-    sampler_of(source, clock).run()
-    assert [number for number, tick in enumerate(source.ticks) if tick.slow] == [0, 10, 20, 30, 40]
-
-
 def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
     source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.35)  # tick 5 at 0.6 s lasts until 0.95 s
@@ -74,17 +68,13 @@ def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None
     assert sampler.lateness_seconds.counts[-1] == 1
 
 
-def test_the_slow_tier_survives_a_missed_tick(fake_clock: Any) -> None:
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.95)
-    source.actions[9] = lambda: setattr(clock, "now", clock.now + 0.35)
-    sampler_of(source, clock).run()
-    assert sum(tick.slow for tick in source.ticks) == 3
-
-
-def test_the_rare_tier_is_read_at_the_first_tick_and_once_a_minute(fake_clock: Any) -> None:
+def test_the_slow_tier_is_due_once_a_second_and_the_rare_one_once_a_minute_missed_or_not(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=130.05)
+    source.actions[609] = lambda: setattr(clock, "now", clock.now + 0.35)  # the first ticks of a second are missed
     sampler_of(source, clock).run()
-    assert [number for number, tick in enumerate(source.ticks) if tick.rare] == [0, 600, 1200]
+    assert [number for number, tick in enumerate(source.ticks) if tick.slow][58:63] == [580, 590, 600, 610, 618]
+    assert [number for number, tick in enumerate(source.ticks) if tick.rare] == [0, 600, 1198]
+    assert sum(tick.slow for tick in source.ticks) == 130
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0, 0.25, -0.25])

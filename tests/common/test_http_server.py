@@ -18,13 +18,6 @@ from epochcast.common.authentication import bearer_token
 from epochcast.common.errors import InputError
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_it_answers_on_both_families(serve: Any, host: str, fetch: Any) -> None:
     try:
@@ -68,7 +61,7 @@ def test_no_more_requests_at_once_than_threads_and_the_others_wait_their_turn(se
     assert most == 3
 
 
-def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hello: Any) -> None:
+def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hello: Any, until: Any) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -140,7 +133,7 @@ def strangers(server: Any, number: int, addresses: list[str]) -> Iterator[list[s
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.3"], ["127.0.0.1"]], ids=["others", "the same address"])
-def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, addresses: list[str]) -> None:
+def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, addresses: list[str], until: Any) -> None:
     listening = serve(connections=2, request_s=60.0)
     with strangers(listening, 600, addresses) as opened:
         for _ in range(20):
@@ -152,7 +145,7 @@ def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, ad
             opened[-1].recv(1)
 
 
-def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, fetch: Any) -> None:
+def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, fetch: Any, until: Any) -> None:
     listening = serve(request_s=60.0, open=10, open_per_address=8)
     with (
         strangers(listening, 2, ["127.0.0.3"]) as few,
@@ -167,7 +160,7 @@ def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, f
                 connection.recv(1)
 
 
-def test_health_waits_for_nobody(serve: Any, fetch: Any, hello: Any) -> None:
+def test_health_waits_for_nobody(serve: Any, fetch: Any, hello: Any, until: Any) -> None:
     go_on = threading.Event()
 
     def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -344,7 +337,7 @@ def test_plain_http_to_a_tls_port_is_told_so(serve: Any, trust: Trust, caplog: p
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust: Trust, fetch: Any) -> None:
+def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust: Trust, fetch: Any, until: Any) -> None:
     listening = serve(tls=lambda: trust.server, connections=2, request_s=1.0)
     with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
         assert fetch(listening, "/x", trust.client)[2] == b"hello /x"

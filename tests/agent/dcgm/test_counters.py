@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent.catalog import catalog, read_metrics
+from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
-from epochcast.agent.sources.dcgm_values import field_number
 
 # Field -> metric, and what the stand-in's 40 is in its unit.
 PLAIN = {
@@ -19,10 +18,6 @@ PLAIN = {
 TIMES = {240: "throttled_power_cap", 241: "throttled_thermal", 243: "throttled_board_limit", 245: "throttled_reliability"}
 BITS = {0x40: "throttled_hardware_thermal", 0x80: "throttled_power_brake", 0x02: "throttled_clock_setting"}
 NOT_SUPPORTED, NO_PERMISSION = 2, 3
-
-
-def test_dcgm_has_every_metric_of_a_gpu() -> None:
-    assert [metric.name for metric in read_metrics().values() if metric.scope == "gpu" and field_number(metric) is None] == []
 
 
 @pytest.mark.parametrize(("number", "name", "value"), [(number, *each) for number, each in PLAIN.items()])
@@ -84,15 +79,6 @@ def test_reasons_without_a_counter_are_bits(reset: Any, open_dcgm: Any, read: An
     host.overrides[0, 112] = sys.modules["host_engine"].INT64_BLANK
     read(source, host, 2, start=3)
     assert source.blanks[0, name] >= 1  # a blank is no bit
-
-
-def test_one_bit_alone_may_be_wanted(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    host.overrides[0, 112] = 0xFF
-    source = open_dcgm(Config(tiers=dict.fromkeys(["throttled_hardware_thermal", "throttled_clock_setting"], "off")))
-    assert set(column(source, read(source, host, 3), 0, "throttled_power_brake")[1].tolist()) == {1.0}
-    names = {metric.name for metric in source.devices[0].metrics}
-    assert not {"throttled_hardware_thermal", "throttled_clock_setting"} & names
 
 
 def test_xid_errors_come_as_events(reset: Any, open_dcgm: Any, read: Any) -> None:

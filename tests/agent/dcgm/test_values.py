@@ -7,22 +7,6 @@ import numpy as np
 import pytest
 
 
-def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    rows = read(source, host, 5)
-    for device in (0, 1):
-        times = [row.time for row in rows if row.device == device]
-        # None twice, none left out, though values of a tick come in two fetches. Slow fields move the middle of their row.
-        assert np.allclose(np.diff(times), 0.1, atol=2e-3)
-        assert len(times) >= 46
-        time, values = column(source, rows, device, "sm_active")
-        # The stand-in's value is a function of its stamp: each must be at the tick nearest to it.
-        assert np.allclose(values, (np.round(time * 10) % 1000 / 1000 + device) / 16)
-        assert len(time) >= len(times) - 1  # all but the blank that profiling begins with
-    assert not source.blanks
-
-
 @pytest.mark.parametrize(("jitter", "apart"), [(30_000, 0), (60_000, 0), (0, 50_000)])
 def test_every_sample_is_in_a_row_of_its_time(
     reset: Any, open_dcgm: Any, read: Any, column: Any, jitter: int, apart: int
@@ -68,22 +52,6 @@ def test_tiers_are_watched_at_their_own_interval(reset: Any, open_dcgm: Any, rea
     rows = read(source, host, 4)
     assert len(column(source, rows, 0, "gpu_utilization")[0]) == 4
     assert len(column(source, rows, 0, "power_limit")[0]) == 1
-
-
-def test_units_are_base_units(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    for number in (92, 93, 100, 101, 150, 203, 204, 251, 252):
-        host.overrides[0, number] = 50
-    source = open_dcgm()
-    rows = read(source, host, 3)
-    value = {metric.name: column(source, rows, 0, metric.name)[1][-1] for metric in source.devices[0].metrics}
-    assert value["gpu_utilization"] == value["memory_utilization"] == 0.5
-    assert value["memory_used"] == value["memory_free"] == value["bar1_used"] == value["bar1_free"] == 50 * 2**20
-    assert value["sm_clock"] == value["memory_clock"] == 50e6
-    assert value["temperature"] == 50
-    time, energy = column(source, rows, 0, "energy")
-    assert energy[-1] == pytest.approx(time[-1] % 1000, abs=0.1)  # the stand-in counts a millijoule per millisecond
-    assert value["power"] < 1
 
 
 def test_blanks_are_absent_and_counted_once_each(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:

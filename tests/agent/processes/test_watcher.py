@@ -76,14 +76,6 @@ def test_utilization_that_is_not_told(nvml: Any, proc: Any, answer: int, share: 
     assert watcher.errors == errors
 
 
-def test_a_process_that_ended_meanwhile_is_left_out(nvml: Any, proc: Any) -> None:
-    proc.add(11)
-    nvml.running = {0: [(11, GIB), (NO_SUCH_PID, GIB)]}
-    watcher = ProcessWatcher(1.0, proc.root)
-    watcher.look()
-    assert [seen.pid for seen in watcher.processes()] == [11]
-
-
 def test_in_a_pid_namespace_of_its_own_no_process_is_given_a_strangers_name(nvml: Any, proc: Any) -> None:
     proc.namespace("pid:[4026532999]")
     proc.add(11, name="innocent")
@@ -141,16 +133,6 @@ def test_memory_that_the_driver_does_not_tell(nvml: Any, proc: Any) -> None:
     watcher.look()
     assert [seen.memory_bytes for seen in watcher.processes()] == [None]
     assert "process_memory_bytes{" not in page(watcher)
-
-
-def test_its_thread_looks_again_and_again_and_gives_the_driver_back(nvml: Any, proc: Any, until: Any) -> None:
-    proc.add(11)
-    nvml.running = {0: [(11, GIB)]}
-    watcher = ProcessWatcher(0.01, proc.root)
-    watcher.start()
-    until(lambda: len(nvml.asked_since) > 3)
-    watcher.stop()
-    assert nvml.held == 0
 
 
 def test_a_driver_that_fails_is_let_go_so_that_it_can_start_afresh(

@@ -117,25 +117,6 @@ def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
     assert 'last_sample_timestamp_seconds{source="gpm"}' not in text
 
 
-def test_foreign_columns_get_legal_names_that_no_other_has(still_node: Any) -> None:
-    names = ["my col", "my-col", "power_watts", "größe", "power_watts_avg"]
-    metrics = tuple(Metric(name, unit="", tier="slow", help=f"Column {name}.") for name in names)
-    node = still_node(Device(0, "replay-x", 'a "quoted" name\n', "replay", (catalog()["power"], *metrics)))
-    node.stores[0].add(START, np.arange(6.0), 0.0)
-    ours = ("_info", "_total", "_up", "_source_fallback")
-    got = {
-        name: value for (name, _), value in page(node).items() if name.startswith("epochcast_gpu") and not name.endswith(ours)
-    }
-    assert got == {
-        "epochcast_gpu_power_watts": 0,
-        "epochcast_gpu_my_col": 1,
-        "epochcast_gpu_my_col_2": 2,
-        "epochcast_gpu_power_watts_2": 3,
-        "epochcast_gpu_gr__e": 4,
-        "epochcast_gpu_power_watts_avg_2": 5,
-    }
-
-
 def test_a_foreign_column_cannot_take_a_name_of_ours(still_node: Any, promtool: Any) -> None:
     names = ["power_watts_avg", "info", "up", "xid_errors", "sm_active_seconds_total", "energy_joules_total", ""]
     metrics = [Metric(name, unit="", tier="slow", help=f"Column {name!r}.") for name in names]
