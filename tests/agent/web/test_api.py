@@ -1,10 +1,8 @@
 import csv
 import gzip
 import io
-import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
-from wsgiref.util import setup_testing_defaults
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,38 +17,12 @@ from epochcast.agent.processes import GpuProcess
 from epochcast.agent.samples import PIECE
 from epochcast.agent.sources import Attribute, Device
 
+from ...wsgi import Answer, ask
+
 START = 1_700_000_000.0
 POWER, ENERGY, CLOCK, ACTIVE = (catalog()[name] for name in ("power", "energy", "sm_clock", "sm_active"))
 FIRST = Device(0, "GPU-a", "NVIDIA H200", "gpm", (POWER, ENERGY, CLOCK), static={"cuda_cores": Attribute(16896, "nvml")})
 SECOND = Device(1, "GPU-b", "Tesla T4", "nvml", (POWER,), simulated=True, unmeasured={"sm_active": "before Hopper"})
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    raw: bytes
-
-    @property
-    def text(self) -> str:
-        return (gzip.decompress(self.raw) if self.headers.get("Content-Encoding") == "gzip" else self.raw).decode()
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-
-def ask(api: Api, path: str, query: str = "", method: str = "GET", **headers: str) -> Answer:
-    environ: dict[str, Any] = {}
-    setup_testing_defaults(environ)
-    environ |= {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method}
-    environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
-    answer: dict[str, Any] = {}
-
-    def start_response(status: str, headers: list[tuple[str, str]]) -> None:
-        answer.update(status=int(status.split()[0]), headers=dict(headers))
-
-    body = b"".join(api(environ, start_response))
-    return Answer(answer["status"], answer["headers"], body)
 
 
 @pytest.fixture
