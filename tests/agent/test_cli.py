@@ -1,12 +1,10 @@
 """The command as a user runs it: a process, its exit status, its stderr."""
 
 import json
-import logging
 import math
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,24 +21,24 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 
-def refused_at_once(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Return the one sentence with which an agent refuses before it has started; fail when it does anything else."""
-    root = logging.getLogger()
-    level, of_threads, of_hangup = root.level, threading.excepthook, signal.getsignal(signal.SIGHUP)
-    try:
-        status: object = main([str(argument) for argument in arguments])
-    except SystemExit as exit:
-        status = exit.code
-    finally:  # a process that ends there would take these with it; here other tests come after it
-        root.removeHandler(logs._handler)
-        root.setLevel(level)
-        threading.excepthook = of_threads
-        signal.signal(signal.SIGHUP, of_hangup)
-    assert status == 2
-    out, errors = capsys.readouterr()
-    assert out == ""
-    (line,) = errors.splitlines()
-    return line
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The one sentence with which an agent refuses before it has started, asked without a process."""
+    for owner, name in ((logs, "setup"), (signal, "signal")):  # of the process of all tests
+        monkeypatch.setattr(owner, name, lambda *_: None)
+
+    def sentence(*arguments: object) -> str:
+        try:
+            status: object = main([str(argument) for argument in arguments])
+        except SystemExit as exit:
+            status = exit.code
+        assert status == 2
+        out, errors = capsys.readouterr()
+        assert out == ""
+        (line,) = errors.splitlines()
+        return line
+
+    return sentence
 
 
 def test_a_live_agent_answers_and_stops_clean(start_agent: Callable[..., Any], until: Any) -> None:
@@ -175,8 +173,8 @@ def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sen
         (["install", "prices"], "invalid choice: 'prices'"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
-    assert sentence in refused_at_once(capsys, *arguments)
+def test_bad_input_is_one_sentence_and_exit_2(refused: Any, arguments: list[str], sentence: str) -> None:
+    assert sentence in refused(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -210,12 +208,10 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         (f'replay = "x.csv"\nspeed = 1{"0" * 400}\n', "give a number greater than 0"),
     ],
 )
-def test_a_bad_configuration_is_one_sentence_and_exit_2(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_a_bad_configuration_is_one_sentence_and_exit_2(refused: Any, tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "agent.toml").write_text(text)
-    assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml")
-    assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml", "check", "--settings")
+    assert sentence in refused("--config", tmp_path / "agent.toml")
+    assert sentence in refused("--config", tmp_path / "agent.toml", "check", "--settings")
 
 
 def test_a_check_of_the_settings_opens_no_source(tmp_path: Path) -> None:

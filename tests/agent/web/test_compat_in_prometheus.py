@@ -1,14 +1,11 @@
 """What dcgm-exporter's users have in Grafana, asked of a real Prometheus that scrapes the agent instead."""
 
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lab.speed.processes import prometheus
 
 MIB = 2**20
 MEMORY = 150754820096
@@ -69,25 +66,23 @@ PANELS = (
 
 @pytest.fixture
 def asked(
-    start_agent: Callable[..., Any], nvml_scenario: Any, nvml_environment: dict[str, str], tmp_path: Path
-) -> Callable[[str], Any]:
+    start_agent: Callable[..., Any],
+    database: Any,
+    until: Any,
+    nvml_scenario: Any,
+    nvml_environment: dict[str, str],
+    tmp_path: Path,
+) -> Callable[..., Any]:
     """What a Prometheus answers that scrapes an agent with these names, once all metrics were read."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
-    nvml_scenario(STUB)
 
     def ask(generation: str, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
+        nvml_scenario(STUB)
         (tmp_path / "agent.toml").write_text(f'source = "gpm"\ncompat = "dcgm-exporter={generation}"\n')
         agent = start_agent("--config", tmp_path / "agent.toml", env=nvml_environment)
-        target = agent.url.removeprefix("http://")
-        config = f"scrape_configs: [{{job_name: gpus, scrape_interval: 1s, static_configs: [{{targets: ['{target}']}}]}}]"
-        with prometheus(tmp_path, config=config) as server:
-            deadline = time.monotonic() + 30
-            while len(server.query(named("DCGM_FI_DEV_GPU_TEMP", generation), time.time())) < 3:
-                assert time.monotonic() < deadline, "nothing was scraped"
-                time.sleep(0.2)
-            time.sleep(2)
-            return {expression: server.query(expression, time.time()) for expression in wanted}
+        server = database("prometheus", agent.port)
+        until(lambda: len(server.query(named("DCGM_FI_DEV_GPU_TEMP", generation))) == 3)
+        time.sleep(2)
+        return {expression: server.query(expression) for expression in wanted}
 
     return ask
 
