@@ -53,14 +53,6 @@ def test_the_exporter_is_read_where_dcgm_itself_cannot_be(world: Any) -> None:
     assert active() == {"a": "dcgm-exporter"}
 
 
-def test_without_a_gpu_the_host_stands_in_and_says_why(world: Any) -> None:
-    world(host=[("host", 0, PLAIN)])
-    _, (choice,) = choose(Config())
-    assert choice.source == "host"
-    assert choice.refused["nvml"] == "no nvml here"
-    assert choice.fallback
-
-
 def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
     world(host=[("host", 0, PLAIN)])
     _, choices = choose(Config())

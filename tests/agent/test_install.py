@@ -1,6 +1,5 @@
 """Placing the service and taking it away, below a root of its own; systemd itself is a script that notes what it is told."""
 
-import argparse
 import os
 import shutil
 import stat
@@ -8,17 +7,17 @@ import subprocess
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from epochcast.agent import install as module
+from epochcast.agent.cli import build_parser
 from epochcast.agent.config import Config
-from epochcast.agent.install import add_commands, install, running_command, uninstall
+from epochcast.agent.install import install, running_command, uninstall
 from epochcast.common.errors import InputError
 from epochcast.common.settings_file import load
 
-COMMAND = Path("/opt/epochcast/bin/epochcast-agent")
+COMMAND = Path("/srv/venv/bin/epochcast-agent")
 UNIT = "etc/systemd/system/epochcast-agent.service"
 RULES = ["alerts.yml", "prometheus.yml", "training_alerts.yml", "training_rules.yml"]
 MONITORING = [*(f"grafana/{name}.json" for name in ("agent", "fleet", "gpu", "job")), *RULES]
@@ -69,17 +68,12 @@ def test_the_unit_and_its_files_are_placed_for_the_services_user_to_read(root: P
     assert monitoring(root) == sorted(MONITORING)
     assert [line.split()[0] for line in said[:3]] == ["placed"] * 3
     assert "systemctl enable --now epochcast-agent" in said[3]
-    load(Config, root / "etc/epochcast/agent.toml", {})
-
-
-def test_the_unit_starts_the_command_that_was_named(root: Path) -> None:
-    install(root=root, command=Path("/srv/venv/bin/epochcast-agent"))
-    lines = [line for line in (root / UNIT).read_text().splitlines() if line.startswith("Exec")]
-    assert lines == [
-        "ExecStart=/srv/venv/bin/epochcast-agent --config /etc/epochcast/agent.toml",
+    assert [line for line in (root / UNIT).read_text().splitlines() if line.startswith("Exec")] == [
+        f"ExecStart={COMMAND} --config /etc/epochcast/agent.toml",
         "ExecReload=/bin/kill -HUP $MAINPID",
-        "ExecReload=/srv/venv/bin/epochcast-agent --config /etc/epochcast/agent.toml check --settings",
+        f"ExecReload={COMMAND} --config /etc/epochcast/agent.toml check --settings",
     ]
+    load(Config, root / "etc/epochcast/agent.toml", {})
 
 
 @pytest.mark.parametrize(("program", "options"), [("node", "serve --node"), ("analyzer", "serve")])
@@ -272,15 +266,7 @@ def test_purging_removes_the_settings_and_no_file_of_others(root: Path, foreign:
     assert (root / "etc/epochcast").exists() == foreign
 
 
-def test_the_command_line_keeps_a_configuration_named_before_the_command() -> None:
-    def parsed(*arguments: str) -> dict[str, Any]:
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--config", type=Path)
-        add_commands(parser.add_subparsers(dest="command"))
-        return vars(parser.parse_args(arguments))
-
-    assert parsed("install") == {"config": None, "command": "install", "real_time": False, "program": "agent"}
-    assert parsed("--config", "a.toml", "install") == parsed("install", "--config", "a.toml")
-    assert parsed("install", "--config", "a.toml")["config"] == Path("a.toml")
-    assert parsed("uninstall", "node", "--purge")["purge"] is True
-    assert parsed("uninstall")["purge"] is False
+def test_a_configuration_may_be_named_before_the_command_or_after_it() -> None:
+    before, after = ("--config", "a.toml", "install"), ("install", "--config", "a.toml")
+    assert vars(build_parser().parse_args(before)) == vars(build_parser().parse_args(after))
+    assert vars(build_parser().parse_args(("uninstall",)))["purge"] is False

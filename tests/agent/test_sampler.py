@@ -166,20 +166,13 @@ def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) 
     assert [store.missed_ticks for store in sampler.stores] == [0, 0]
 
 
-def burn(seconds: float) -> None:
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
-
-
-@pytest.mark.parametrize(("spend", "hertz"), [(time.sleep, 50.0), (burn, 25.0)])
-def test_a_driver_that_spins_is_governed_and_one_that_waits_is_not(spend: Any, hertz: float) -> None:
+def test_a_driver_that_waits_is_not_governed() -> None:
     source, clock = ScriptedSource(), SystemClock()
     source.hertz, source.interval = 50.0, 0.02
-    source.actions = dict.fromkeys(range(24), lambda: spend(0.03)) | {24: clock.stop}
+    source.actions = dict.fromkeys(range(24), lambda: time.sleep(0.03)) | {24: clock.stop}
     sampler = sampler_of(source, clock, tick_budget=0.01)  # of two GPUs: 20 ms a tick, all of a core
     sampler.run()
-    assert sampler.target_hertz == hertz
+    assert sampler.target_hertz == 50
     assert sampler.missed_ticks > 0  # 30 ms do not fit into 20
 
 

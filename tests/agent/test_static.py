@@ -182,15 +182,6 @@ def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: P
     assert "sm_count" not in facts[other.uuid], "how many SMs a slice has does not follow from its GPU"
 
 
-def test_an_instance_whose_sms_nvml_counts() -> None:
-    whole = device(NVML)
-    part = device({"sm_count": 26}, uuid="MIG-1", instance=1)
-    facts = merge([part, whole], {})["MIG-1"]
-    assert facts["sm_count"] == Attribute(26, "nvml")
-    assert facts["tensor_cores"] == Attribute(104, "table")
-    assert "memory_bandwidth" not in facts, "nobody tells an instance's share"
-
-
 def test_a_host_and_an_unknown_capability_keep_what_they_have() -> None:
     host = device({"cpus": 2}, uuid="host-a", source="host")
     future = device({**NVML, "compute_capability": "99.0"}, uuid="GPU-f", index=1)

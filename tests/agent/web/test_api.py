@@ -2,6 +2,8 @@ import csv
 import gzip
 import io
 from collections.abc import Callable
+from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -220,27 +222,10 @@ def test_processes_only_where_they_are_watched(get: Any, node: Any) -> None:
     answer = get("/api/v1/processes")
     assert (answer.status, "set processes = 1" in answer.json["error"]) == (404, True)
 
-    class Watcher:
-        def processes(self) -> list[GpuProcess]:
-            return [GpuProcess("0", "GPU-a", 4711, "python", "ada", "", "99", "", 2**30, 0.5)]
-
-    watcher: Any = Watcher()
+    seen = GpuProcess("0", "GPU-a", 4711, "python", "ada", "", "99", "", 2**30, 0.5)
+    watcher: Any = SimpleNamespace(processes=lambda: [seen])
     answer = ask(Api(node, registry(node, Config()), watcher), "/api/v1/processes")
-    assert answer.json["schema"] == "epochcast.processes/v1"
-    assert answer.json["processes"] == [
-        {
-            "gpu": "0",
-            "uuid": "GPU-a",
-            "pid": 4711,
-            "process": "python",
-            "user": "ada",
-            "container": "",
-            "slurm_job": "99",
-            "pod": "",
-            "memory_bytes": 2**30,
-            "sm_utilization": 0.5,
-        }
-    ]
+    assert answer.json == {"schema": "epochcast.processes/v1", "processes": [asdict(seen)]}
 
 
 def test_health_is_by_the_monotonic_clock(get: Any, node: Any) -> None:
