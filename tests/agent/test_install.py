@@ -122,7 +122,11 @@ def test_doing_it_again_replaces_the_unit_and_keeps_the_settings(root: Path) -> 
     install(root=root, command=COMMAND)
     (root / "etc/epochcast/agent.toml").write_text("port = 9922\n")
     (root / UNIT).write_text("an older release's")
+    rules, targets = (root / "etc/epochcast/monitoring" / name for name in ("alerts.yml", "prometheus.yml"))
+    for path in (rules, targets):
+        path.write_text("mine")
     said = install(root=root, command=COMMAND)
+    assert (rules.read_text() == "mine", targets.read_text()) == (False, "mine")
     assert [line.split()[0] for line in said[:3]] == ["kept", "placed", "placed"]
     assert (root / "etc/epochcast/agent.toml").read_text() == "port = 9922\n"
     assert "Type=notify" in (root / UNIT).read_text()

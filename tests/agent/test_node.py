@@ -13,6 +13,8 @@ from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
 from epochcast.agent.node import Node
 
+from .stub_source import StubSource
+
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
 
 
@@ -79,6 +81,14 @@ def test_readings_without_a_value_are_counted_on_when_sources_are_opened_anew(wo
         node.samplers[0].source.blanks[0, metric] += 3
         node.reopen(node.config)
     assert node.stores[0].blanks[metric] == 6
+
+
+def test_rows_that_are_measured_apart_are_kept_for_as_long(
+    world: Any, start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StubSource, "rows_per_interval", 2)
+    world(dcgm=[("a", 0, PROFILES)])
+    assert start_node(Config(retention=5, source="dcgm")).stores[0]._ring.capacity == 100
 
 
 def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node: Any, until: Any) -> None:

@@ -120,6 +120,20 @@ def test_an_error_of_the_source_is_counted_and_logged_once_a_minute(fake_clock: 
     assert sampler.last_success == pytest.approx(2.0)
 
 
+def test_it_is_healthy_as_soon_as_a_sample_can_be_seen(fake_clock: Any) -> None:
+    seen = []
+
+    class Watched(Sampler):
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "last_sample_time" and value is not None:
+                seen.append((value, self.last_success))
+            super().__setattr__(name, value)
+
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=0.15)
+    Watched(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, 1.0).run()
+    assert seen == [(1_700_000_000.1, pytest.approx(0.1))]
+
+
 def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
     source.actions = {10: lambda: source.absent.add(1), 15: lambda: source.absent.discard(1)}

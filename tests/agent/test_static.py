@@ -178,6 +178,7 @@ def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: P
     assert facts[shown.uuid]["sm_count"] == Attribute(16, "cuda")
     assert facts[shown.uuid]["cuda_cores"] == Attribute(16 * 128, "table")
     assert facts[shown.uuid]["fp32_flops"].value == 2 * 16 * 128 * 1.98e9
+    assert "memory_bandwidth" not in facts[other.uuid], "nobody tells an instance's share"
     assert facts[other.uuid]["max_threads_per_sm"] == Attribute(2048, "table")
     assert "sm_count" not in facts[other.uuid], "how many SMs a slice has does not follow from its GPU"
 
