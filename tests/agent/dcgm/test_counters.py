@@ -26,7 +26,7 @@ def test_a_field_that_is_there_absent_blank_and_refused(
 ) -> None:
     assert catalog()[name].dcgm == number
     blank = sys.modules["host_engine"].INT64_BLANK
-    if number != 429:  # another field stands in for it
+    if number != 429:  # another field replaces it
         host.overrides[1, number] = blank + NOT_SUPPORTED
     every_second = Config(tiers={name: "slow"})
     source = open_dcgm(every_second)

@@ -51,11 +51,11 @@ def test_utilization_is_of_the_time_since_the_last_look(watch: Any, proc: Any, m
     now, asked_since = int(before * 1e6), []
     samples = [(now, 80), (0, 7), (now - 60_000_000, 20), (now + 5, 4_294_967)]
 
-    def told(_: Any, since: int) -> list[Any]:
+    def answer(_: Any, since: int) -> list[Any]:
         asked_since.append(since)
         return [SimpleNamespace(pid=11, timeStamp=stamp, smUtil=percent) for stamp, percent in samples]
 
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", told)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", answer)
     watcher = watch(f"gpus 1\npid 0 11 {GIB} 50", interval=2.0)
     assert asked_since[0] == pytest.approx((before - 2.0) * 1e6, abs=1.9e6), "not what the driver kept from long ago"
     assert [seen.sm_utilization for seen in watcher.processes()] == [0.8], "neither unfilled nor old entries nor nonsense count"
