@@ -27,7 +27,9 @@ def test_processes_of_all_gpus(watch: Any, proc: Any) -> None:
     proc.add(11, cgroup=f"0::/system.slice/docker-{ID}.scope\n")
     proc.add(12, name="trainer")
     running = ((0, 11, 2 * GIB, 50), (0, 12, GIB, 0), (1, 11, 3 * GIB, 10), (1, NO_SUCH_PID, GIB, 5))  # which has ended
-    watcher = watch("gpus 2\n" + "".join(f"pid {gpu} {pid} {used} {share}\n" for gpu, pid, used, share in running), users=True)
+    watcher = watch(
+        "gpus 2\ngpu 1 t4\n" + "".join(f"pid {gpu} {pid} {used} {share}\n" for gpu, pid, used, share in running), users=True
+    )
     root = pwd.getpwuid(0).pw_name
     assert watcher.processes() == [
         GpuProcess("0", "GPU-stub-0", 11, "python", root, ID, "", "", 2 * GIB, 0.5),
