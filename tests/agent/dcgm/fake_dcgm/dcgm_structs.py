@@ -5,9 +5,7 @@ from ctypes import Structure, Union, c_byte, c_char, c_double, c_int, c_int64, c
 from typing import Any
 
 DCGM_ST_OK = 0
-DCGM_ST_BADPARAM = -1
 DCGM_ST_NOT_SUPPORTED = -6
-DCGM_ST_TIMEOUT = -11
 DCGM_ST_UNKNOWN_FIELD = -13
 DCGM_ST_NO_DATA = -14
 DCGM_ST_NO_PERMISSION = -17
