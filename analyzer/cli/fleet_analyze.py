@@ -145,7 +145,7 @@ def analyze(
     advisor = Advisor.load(model=model, gpus=gpus, prices=prices, objective="cost", limits=limits)
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
-    traces = traces_of(path, looking, places, out=out, config=config, token_file=None)
+    traces = traces_of(path, looking, places, out=out, config=config)
     with alone_in(out):
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:

@@ -66,7 +66,7 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
     work, stretches = stretches_of(name, rows, looking, quality)
     spans: list[JobSpan] = []
     for held in stretches:
-        span, problems = span_of(device, held, looking.catalog)
+        span, problems = span_of(name, device, held, looking.catalog)
         quality.problems += problems
         spans += [] if span is None else [span]
     return Finding(
@@ -77,7 +77,7 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
         end=quality.last,
         idle_s=work.idle_s,
         spans=tuple(spans),
-        quality=quality.result(rows.late, simulated=device.simulated, worked=bool(work.stretches), analysed=bool(spans)),
+        quality=quality.result(rows.late, worked=bool(work.stretches), analysed=bool(spans)),
         cpu_s=time.thread_time() - began,
         held_idle_s=quality.held_idle.seconds,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.fleet.finding import SIMULATED, Quality
+from epochcast.analyzer.fleet.finding import Quality
 from epochcast.analyzer.fleet.stretches import SHORTEST_S
 from epochcast.analyzer.fleet.trace_rows import Late, Piece
 from epochcast.analyzer.traces.held_idle import HeldIdle
@@ -74,12 +74,11 @@ class TraceQuality:
         for name, values in piece.values.items():
             self._read[name] = self._read.get(name, False) or not np.isnan(values).all()
 
-    def result(self, late: Late, *, simulated: bool, worked: bool, analysed: bool) -> Quality:
+    def result(self, late: Late, *, worked: bool, analysed: bool) -> Quality:
         """Return it, with a sentence on each problem.
 
         Args:
             late: rows that were left out.
-            simulated: no hardware was read.
             worked, analysed: the GPU worked at all; long enough to be analysed.
         """
         assert self.step_s is not None
@@ -88,7 +87,7 @@ class TraceQuality:
         hole = self._longest if self._longest > _LATE_STEPS * self.step_s else 0.0
         read = tuple(name for name, there in self._read.items() if there)
         silent = tuple(name for name, there in self._read.items() if not there)
-        said = [SIMULATED] if simulated else []
+        said: list[str] = []
         if late.rows:
             said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are skipped")
         if self._holes:

@@ -26,7 +26,7 @@ from epochcast.analyzer.telemetry.settings import PlaceSettings, PrometheusSetti
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made again.
-_ANALYSIS = 4
+_ANALYSIS = 5
 
 _COLUMNS = ("node", "instance", "cloud", "region")
 
@@ -42,9 +42,7 @@ class Traces(Protocol):
         ...
 
 
-def traces_of(
-    path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None, token_file: Path | None
-) -> Traces:
+def traces_of(path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None) -> Traces:
     """Return the source at ``path``.
 
     Raises:
@@ -54,19 +52,16 @@ def traces_of(
     if path.startswith(("http://", "https://")):
         if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
             raise InputError("a Prometheus server has no natural range of time: give --from and --to")
-        return Store(_access(path, config, token_file), looking.since, looking.until, places=places, question=question)
-    for option, value in (("--config", config), ("--token-file", token_file)):
-        if value is not None:
-            raise InputError(f"{option} is for a Prometheus server, but {path!r} is not one; leave it out")
+        return Store(_access(path, config), looking.since, looking.until, places=places, question=question)
+    if config is not None:
+        raise InputError(f"--config is for a Prometheus server, but {path!r} is not one; leave it out")
     return TraceFolder(path, places=places, question=question, without=out)
 
 
-def _access(url: str, config: Path | None, token_file: Path | None) -> PrometheusSettings:
+def _access(url: str, config: Path | None) -> PrometheusSettings:
     """Access: the configuration's settings for this address, as in the service's."""
     if config is None:
-        return PrometheusSettings(url=url, token_file=token_file)
-    if token_file is not None:
-        raise InputError("--token-file and --config exclude each other: write token_file into the configuration")
+        return PrometheusSettings(url=url)
     configured = load_settings(config).prometheus
     matching = [section for section in configured if section.url.rstrip("/") == url.rstrip("/")]
     if len(matching) != 1:
