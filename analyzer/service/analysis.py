@@ -15,7 +15,6 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
@@ -116,11 +115,6 @@ class Analysis:
         return self._snapshot
 
     @property
-    def finished(self) -> float | None:
-        """When the last round ended, well or not, by the monotonic clock; None before the first."""
-        return self._finished
-
-    @property
     def health(self) -> health.Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()
@@ -187,21 +181,18 @@ class Analysis:
         question = replace(planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
         return _add_notes(self._advisor.answer(sources, question), record.answer.notes)
 
-    def recommend(
-        self, job: str, *, objective: Objective | None = None, limits: JobLimits | None = None, epochs: int | None = None
-    ) -> Job:
-        """Rank what can be rented for a job.
+    def recommend(self, job: str, wanted: Renting, *, epochs: int | None = None) -> Job:
+        """Rank what can be rented for a job, as far as objective and limits are ``wanted``.
 
         Raises:
             KeyError: no such job.
             InputError: there is no answer for it yet, or limits that cannot be kept.
         """
         record, sources = self._record_and_sources(job)
-        answer, own = record.answer, self._advisor.renting
-        limits = limits or own.limits
+        answer = record.answer
         devices = [report.device for report in record.reports]
-        on = self._answers.rented(sources, answer.plan, devices, limits.market)
-        renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
+        on = self._answers.rented(sources, answer.plan, devices, wanted.limits.market)
+        renting = replace(wanted, machines=len(answer.nodes), on=on)
         work = None if epochs is None else Work(epochs)
         work = work or work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
         question = replace(planned(answer.plan), work=work, gpus=len(answer.gpus), renting=renting)

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from epochcast import __version__
 from epochcast.analyzer.service import problems
 from epochcast.analyzer.service.auth import Auth
-from epochcast.analyzer.service.change_streams import ChangeStreams
 from epochcast.analyzer.service.limits import Places, RateLimit
 from epochcast.analyzer.service.page.routes import router as page
 from epochcast.analyzer.service.parts import Parts
@@ -73,7 +72,6 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.predicting = asyncio.Lock()
-    app.state.changes = ChangeStreams(lambda: parts.analysis.finished, parts.registry, metrics)
     problems.install(app)
     api = (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, sources.router)
     for routes in (*api, backends.router(parts.backends)):

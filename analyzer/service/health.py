@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from epochcast import __version__
-from epochcast.analyzer.live.health import MOST_SOURCES, WatcherReport, named_sources, problems_of
+from epochcast.analyzer.live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources, problems_of
 
 _MOST_NOTES = 20
 
@@ -21,9 +20,8 @@ class Health(BaseModel):
     version: str
     gpus: int
     jobs: int
-    sources: list[dict[str, Any]] = Field(
-        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first: kind, name, up, error, age of its "
-        "newest sample. `/api/v1/sources` lists all."
+    sources: list[SourceStatus] = Field(
+        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first. `/api/v1/sources` lists all."
     )
     sources_up: int = Field(description="Telemetry sources that answered the last poll.")
     sources_down: int = Field(description="Telemetry sources that did not answer the last poll.")
@@ -64,7 +62,7 @@ def of(
         version=__version__,
         gpus=gpus,
         jobs=jobs,
-        sources=[asdict(source) for source in named_sources(report.sources)],
+        sources=named_sources(report.sources),
         sources_up=up,
         sources_down=len(report.sources) - up,
         notes=notes,

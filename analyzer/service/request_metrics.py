@@ -59,12 +59,12 @@ class Counted:
             return
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
-        status, seconds = 500, None
+        status = 500
 
         async def watched(message: Message) -> None:
-            nonlocal status, seconds
-            if message["type"] == "http.response.start":  # a stream of events lasts as long as its page is open
-                status, seconds = message["status"], perf_counter() - begin
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
@@ -74,5 +74,4 @@ class Counted:
             await self._app(inner, receive, watched)
         finally:
             route = getattr(inner.get("route"), "path_format", "none")
-            took_s = perf_counter() - begin if seconds is None else seconds
-            self._metrics.answered(scope["method"], route, status, took_s)
+            self._metrics.answered(scope["method"], route, status, perf_counter() - begin)

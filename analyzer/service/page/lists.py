@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import (
-    ListPage,
     gpu_place,
     gpus_of,
     job_place,
@@ -18,8 +17,7 @@ from epochcast.analyzer.service.listing import (
     source_place,
     sources_of,
 )
-from epochcast.analyzer.service.page.nodes import by_node, node_row
-from epochcast.analyzer.service.page.overview import gpu_row, job_row, source_row
+from epochcast.analyzer.service.page.nodes import by_node
 from epochcast.analyzer.telemetry.gpu_report import State
 
 if TYPE_CHECKING:
@@ -31,9 +29,6 @@ JobState = Literal["", "running", "ended"]
 GpuState = Literal["", "idle", "searching", "answered"]
 SourceState = Literal["", "up", "down"]
 
-Item = TypeVar("Item")
-Row = TypeVar("Row")
-
 
 def jobs_list(snapshot: Snapshot, now: float, *, words: str, state: JobState, node: str, after: str) -> dict[str, Any]:
     """Return what the template shows of the jobs, on one node where it is given."""
@@ -43,8 +38,8 @@ def jobs_list(snapshot: Snapshot, now: float, *, words: str, state: JobState, no
     return {
         **_list("jobs", title, words, state, choices, {"node": node}),
         "now": now,
-        "taken_at": snapshot.taken_at,
-        "page": _page(jobs, job_place, after, lambda job: job_row(job, snapshot, now)),
+        "snapshot": snapshot,
+        "page": list_page(jobs, job_place, after=after, limit=_ROWS),
     }
 
 
@@ -59,8 +54,8 @@ def gpus_list(
     return {
         **_list("gpus", f"GPUs of {of}" if of else "GPUs", words, state, choices, {"node": node, "job": job}),
         "now": now,
-        "taken_at": snapshot.taken_at,
-        "page": _page(gpus, gpu_place, after, lambda gpu: gpu_row(gpu, snapshot, now)),
+        "snapshot": snapshot,
+        "page": list_page(gpus, gpu_place, after=after, limit=_ROWS),
     }
 
 
@@ -70,8 +65,8 @@ def nodes_list(snapshot: Snapshot, now: float, *, words: str, after: str) -> dic
     return {
         **_list("nodes", "Nodes", words),
         "now": now,
-        "taken_at": snapshot.taken_at,
-        "page": _page(nodes, lambda node: node[0].node, after, lambda node: node_row(node, snapshot, now)),
+        "snapshot": snapshot,
+        "page": list_page(nodes, lambda node: node[0].node, after=after, limit=_ROWS),
     }
 
 
@@ -82,14 +77,8 @@ def sources_list(sources: Sequence[SourceStatus], now: float, *, words: str, sta
     return {
         **_list("sources", "Telemetry sources", words, state, choices),
         "now": now,
-        "taken_at": now,
-        "page": _page(matching, source_place, after, source_row),
+        "page": list_page(matching, source_place, after=after, limit=_ROWS),
     }
-
-
-def _page(items: Sequence[Item], place: Callable[[Item], str], after: str, row: Callable[[Item], Row]) -> ListPage[Row]:
-    page = list_page(items, place, after=after, limit=_ROWS)
-    return ListPage([row(item) for item in page.items], page.total, page.first, page.next, page.previous)
 
 
 def _list(

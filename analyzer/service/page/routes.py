@@ -21,8 +21,7 @@ from markupsafe import Markup, escape
 from epochcast import __version__
 from epochcast.analyzer import words
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.service.change_streams import PATH as CHANGES
-from epochcast.analyzer.service.change_streams import ChangeStreams
+from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.gpu_page import gpu_page
 from epochcast.analyzer.service.page.job_page import job_page
 from epochcast.analyzer.service.page.lists import (
@@ -34,7 +33,8 @@ from epochcast.analyzer.service.page.lists import (
     nodes_list,
     sources_list,
 )
-from epochcast.analyzer.service.page.overview import overview
+from epochcast.analyzer.service.page.nodes import node_row
+from epochcast.analyzer.service.page.overview import epoch_trend, hardware, overview, where
 from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
 from epochcast.analyzer.service.parts import Parts, Served
@@ -162,13 +162,6 @@ def show_reference(request: Request, parts: Served) -> HTMLResponse:
     )
 
 
-@router.get(CHANGES)
-async def stream_changes(request: Request) -> Response:
-    """An event for open pages whenever they may have changed."""
-    changes: ChangeStreams = request.app.state.changes
-    return changes.answer(request)
-
-
 @router.api_route("/page/{name}", methods=_READ)
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
@@ -189,7 +182,7 @@ def _job_page(
         )
     shown = job_page(answer, snapshot, parts.store.epochs, time.time())
     if not parts.settings.read_only:
-        shown["form"] = plan_form(answer, parts.instances, typed, errors or {})
+        shown["form"] = plan_form(answer, parts.advisor.instances, typed, errors or {})
     # What was typed and is wrong stays until it is sent again.
     return page(request, "job.html", status=422 if errors else 200, live=not errors, here="job", **shown)
 
@@ -269,6 +262,13 @@ def _templates() -> Environment:
         "per": _per,
         "code": _code,
         "urlencode": partial(quote, safe=""),  # Jinja's own leaves the slashes of names
+    }
+    environment.globals |= {
+        "states": states,
+        "hardware": hardware,
+        "where": where,
+        "epoch_trend": epoch_trend,
+        "node_row": node_row,
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):

@@ -83,9 +83,7 @@ def prediction(served: Served, job: JobId, target: Targets = None, epochs: Whole
 def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(
-            job_json(served.analysis.recommend(job, objective=wanted.objective, limits=wanted.limits, epochs=epochs))
-        )
+        return answer_json(job_json(served.analysis.recommend(job, wanted, epochs=epochs)))
 
 
 @router.put(

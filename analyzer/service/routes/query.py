@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
@@ -10,6 +10,7 @@ from fastapi import Depends, Query, Request
 from epochcast.analyzer.jobs.prices import Market
 from epochcast.analyzer.jobs.questions import GpuName
 from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.service.parts import Served
 
 _CONFIGURED = "(default: as configured)"
@@ -35,13 +36,6 @@ _Budget = Annotated[
 ]
 
 
-class Recommendable(NamedTuple):
-    """What a recommendation is to keep."""
-
-    objective: Objective
-    limits: JobLimits
-
-
 def _wanted(
     served: Served,
     objective: Annotated[Objective | None, Query(description=f"Rank by cost or by time {_CONFIGURED}.")] = None,
@@ -50,7 +44,7 @@ def _wanted(
     region: _Regions = None,
     deadline_s: _Deadline = None,
     budget_usd: _Budget = None,
-) -> Recommendable:
+) -> Renting:
     settings = served.settings
     limits = JobLimits(
         deadline_s,
@@ -59,10 +53,10 @@ def _wanted(
         tuple(settings.clouds if cloud is None else cloud),
         market or settings.market,
     )
-    return Recommendable(objective or settings.objective, limits)
+    return Renting(objective or settings.objective, limits)
 
 
-Wanted = Annotated[Recommendable, Depends(_wanted)]
+Wanted = Annotated[Renting, Depends(_wanted)]
 
 
 def next_page(request: Request, after: str | None) -> str | None:

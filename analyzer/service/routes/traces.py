@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -56,24 +55,18 @@ _BODY: dict[str, Any] = {
 }
 
 
-class Upload(BaseModel):
+async def _upload(request: Request) -> tuple[bytes, Kind]:
     """The bytes of a request's body, and what they are."""
-
-    data: bytes
-    kind: Kind
-
-
-async def _upload(request: Request) -> Upload:
     sent = request.headers.get("content-type", "")
     kind = _KINDS.get(sent.partition(";")[0].strip().lower())
     if kind is None:
         raise HTTPException(415, f"the body's Content-Type is {sent[:80] or 'nothing'}; send text/csv or {next(iter(_KINDS))}")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise HTTPException(415, "the body has a Content-Encoding; send it as it is (Parquet is compressed already)")
-    return Upload(data=await request.body(), kind=kind)
+    return await request.body(), kind
 
 
-Uploaded = Annotated[Upload, Depends(_upload)]
+Uploaded = Annotated[tuple[bytes, Kind], Depends(_upload)]
 OfGpu = Annotated[GpuName | None, Query(description="GPU the trace was recorded on, if the trace does not name it.")]
 OfPrecision = Annotated[
     Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
@@ -162,7 +155,7 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
 )
 async def detections(served: Served, upload: Uploaded, known: Known) -> Response:
     """Find the epochs, as `epochcast detect` does."""
-    found = await served.workers.answer(detection_of_upload, upload.data, upload.kind, known)
+    found = await served.workers.answer(detection_of_upload, *upload, known)
     return answer_json(json.dumps(found).encode())
 
 
@@ -210,23 +203,20 @@ async def recommendations(
     epochs: WholeEpochs = None,
 ) -> Response:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
-    renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
-    question = JobQuestion(work=work, renting=renting)
+    question = JobQuestion(work=work, renting=wanted)
     source = await _source(served, upload, gpu, stated, pipeline, known)
     return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
 
 
 async def _source(
     served: Parts,
-    upload: Upload,
+    upload: tuple[bytes, Kind],
     gpu: str | None,
     stated: JobDescription,
     pipeline: Pipeline | None,
     known: KnownEpochs | None,
 ) -> Source:
     own = served.settings
-    source: Source = await served.workers.answer(
-        source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline, known
-    )
+    source: Source = await served.workers.answer(source_of_upload, *upload, gpu, own.gpus, pipeline or own.pipeline, known)
     return add_description(source, stated)

@@ -220,7 +220,7 @@ def test_a_parameter_that_nobody_knows_is_refused(client: TestClient, path: str,
 
 def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
     gpus = got(client, "/api/v1/catalog/gpus")["gpus"]
-    assert [gpu["name"] for gpu in gpus] == [gpu.name for gpu in parts.catalog.values()]
+    assert [gpu["name"] for gpu in gpus] == [gpu.name for gpu in parts.advisor.catalog.values()]
     prices = got(client, "/api/v1/prices", gpu="Tesla T4", cloud="aws")["prices"]
     assert prices
     assert {(row["gpu"], row["cloud"]) for row in prices} == {("T4", "aws")}
