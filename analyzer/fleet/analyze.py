@@ -16,7 +16,7 @@ from epochcast import __version__
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.execution import Workers, in_batches, worked_on
 from epochcast.analyzer.fleet.finding import Failure, Finding
-from epochcast.analyzer.fleet.findings_store import FindingsStore
+from epochcast.analyzer.fleet.findings_store import STORE, FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking, Trace, analysed
 from epochcast.analyzer.fleet.job_rows import job_rows
 from epochcast.analyzer.fleet.report import write_report
@@ -75,7 +75,7 @@ def analyze(
 
     Args:
         traces: what there is.
-        out: folder of the results; nobody else writes into it (`findings_store.alone_in`).
+        out: folder of the results; nobody else writes into it (`live.state_file.alone_with`).
         looking: how they are looked at.
         workers: who does it.
         advisor: predicts and recommends.
@@ -89,7 +89,7 @@ def analyze(
         InputError: there is no trace, or ``out`` cannot be written.
         FleetError: there is nobody left to work.
     """
-    store, progress = FindingsStore(out / "findings.sqlite"), Progress()
+    store, progress = FindingsStore(out / STORE), Progress()
     there = {trace.name: trace for trace in traces}
     if not there:
         raise InputError(f"there is no trace in {what}; name a folder with Parquet or CSV files of telemetry")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, finding_json, read_finding
+
+STORE = "findings.sqlite"
+"""Its name in the folder of the results; nobody else writes into that while a run has it (`live.state_file.alone_with`)."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS results (trace TEXT PRIMARY KEY, version TEXT NOT NULL, failed INTEGER NOT NULL, result BLOB)
@@ -75,20 +76,3 @@ class FindingsStore:
     def _cannot_write(self, error: Exception) -> InputError:
         remedy = "delete the file, and all is analysed again" if type(error) is sqlite3.DatabaseError else "name another folder"
         return InputError(f"cannot write {str(self._path)!r}: {getattr(error, 'strerror', None) or error}; {remedy}")
-
-
-@contextmanager
-def alone_in(out: Path) -> Iterator[None]:
-    """Keep other runs out of this folder; InputError if one is there already."""
-    lock = FileLock(out / ".lock")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(f"another run is writing into {str(out)!r}; wait for it, or name another folder") from None
-    except OSError as error:
-        raise InputError(f"cannot write into {str(out)!r}: {error.strerror or error}; name another folder") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -152,7 +152,7 @@ def _findings(job: JobTraces, looking: Looking) -> Iterator[Finding]:
     held: list[tuple[GpuDevice, HeldStretch]] = []
     for trace, start in zip(job.traces, job.starts, strict=True):
         with trace.opened() as (device, rows), ExitStack() as stack:
-            _, stretches = stretches_of(trace.name, rows, looking, TraceQuality())
+            stretches = stretches_of(trace.name, rows, looking, TraceQuality())
             stack.callback(stretches.close)  # type: ignore[attr-defined]
             own = next((each for each in stretches if each.stretch.start <= start <= each.stretch.end), None)
             if own is None:

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epochcast import __version__
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.gpu_history import Looking, Trace
+from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.fleet.trace_folder import TraceFolder, version_of
 from epochcast.analyzer.fleet.trace_rows import TraceRows
 from epochcast.analyzer.service.config import load_settings
 from epochcast.analyzer.telemetry import TelemetryError
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
-from epochcast.analyzer.telemetry.prometheus import PrometheusSource, StoredGpu, Way
+from epochcast.analyzer.telemetry.prometheus import PrometheusSource, Way
 from epochcast.analyzer.telemetry.settings import PlaceSettings, PrometheusSettings
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
@@ -31,18 +30,9 @@ _ANALYSIS = 5
 _COLUMNS = ("node", "instance", "cloud", "region")
 
 
-class Traces(Protocol):
-    """What there is to analyse; ``name``: for people."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    def traces(self) -> Iterator[Trace]:
-        """Each trace once."""
-        ...
-
-
-def traces_of(path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None) -> Traces:
+def traces_of(
+    path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None
+) -> TraceFolder | Store:
     """Return the source at ``path``.
 
     Raises:
@@ -124,7 +114,7 @@ class StoredTrace:
         read: set[str] = set()
         with tempfile.TemporaryFile(suffix=".parquet") as file:
             with closing(PrometheusSource(self.settings)) as source, pq.ParquetWriter(file, schema) as writer:
-                for rows in source.history(StoredGpu(self.device, self.ways), self.since, self.until):
+                for rows in source.history((self.device, self.ways), self.since, self.until):
                     read |= rows.values.keys()
                     table = {"time": rows.time, **rows.values}
                     writer.write_table(

@@ -22,12 +22,10 @@ from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.metrics import GONE_S
-from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.live.stored_reports import StoredReports
+from epochcast.analyzer.live.state_store import StateStore, StoredReports
 from epochcast.analyzer.service import health
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.job_answers import JobAnswers, planned, work_ahead
-from epochcast.analyzer.service.job_record import JobRecord
+from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
 

@@ -17,7 +17,7 @@ from epochcast.analyzer.service.listing import (
     source_place,
     sources_of,
 )
-from epochcast.analyzer.service.page.nodes import by_node
+from epochcast.analyzer.service.page.overview import by_node
 from epochcast.analyzer.telemetry.gpu_report import State
 
 if TYPE_CHECKING:

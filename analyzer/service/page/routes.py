@@ -33,8 +33,7 @@ from epochcast.analyzer.service.page.lists import (
     nodes_list,
     sources_list,
 )
-from epochcast.analyzer.service.page.nodes import node_row
-from epochcast.analyzer.service.page.overview import epoch_trend, hardware, overview, where
+from epochcast.analyzer.service.page.overview import epoch_trend, hardware, node_row, overview, where
 from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
 from epochcast.analyzer.service.parts import Parts, Served

@@ -6,7 +6,6 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from prometheus_client.exposition import choose_encoder
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -17,16 +16,13 @@ from epochcast.analyzer.service.problems import answers
 router = APIRouter(tags=["Operation"])
 
 
-class Alive(BaseModel):
-    """The process is alive."""
-
-    status: Literal["ok"] = "ok"
+Alive = dict[Literal["status"], Literal["ok"]]
 
 
 @router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
 async def alive() -> Alive:
     """Answer 200 while the process runs; needs no token."""
-    return Alive()
+    return {"status": "ok"}
 
 
 @router.get(
@@ -40,7 +36,7 @@ async def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
         raise HTTPException(503, "the service is starting and reading its state; try again in a moment", {"Retry-After": "2"})
-    return Alive()
+    return {"status": "ok"}
 
 
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")

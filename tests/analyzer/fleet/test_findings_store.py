@@ -6,7 +6,7 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
-from epochcast.analyzer.fleet.findings_store import FindingsStore, alone_in
+from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
 
@@ -37,13 +37,3 @@ def test_a_file_that_is_no_store_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "findings.sqlite").write_bytes(b"damaged" * 1000)
     with pytest.raises(InputError, match="file is not a database; delete the file, and all is analysed again"):
         FindingsStore(tmp_path / "findings.sqlite")
-
-
-def test_two_runs_cannot_write_into_one_folder(tmp_path: Path) -> None:
-    with alone_in(tmp_path), pytest.raises(InputError, match="another run is writing into"), alone_in(tmp_path):
-        pass
-    with alone_in(tmp_path):
-        pass
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write"), alone_in(tmp_path / "file" / "below"):
-        pass

@@ -270,11 +270,11 @@ def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float
         after = rows[-1] + hole_s
         activity = ActivityBins(row_s)
         activity.add(np.concatenate([rows, after + rows]), np.full(2 * rows.size, 0.5))
-        found = worked(activity, "dram_active", row_s)
+        stretches, idle_s = worked(activity, "dram_active", row_s)
         parts = [(0, after + 600)] if hole_s == longest_s else [(0, 600), (after, after + 600)]
-        assert [(one.start, one.end) for one in found.stretches] == parts
-        assert sum(one.rows for one in found.stretches) == 2 * rows.size
-        assert found.idle_s == 0
+        assert [(one.start, one.end) for one in stretches] == parts
+        assert sum(one.rows for one in stretches) == 2 * rows.size
+        assert idle_s == 0
 
 
 def test_of_thousands_of_columns_the_known_ones_are_looked_at(tmp_path: Path) -> None:
