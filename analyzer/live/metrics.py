@@ -132,7 +132,15 @@ class CatalogRow(NamedTuple):
 def catalog() -> dict[str, CatalogRow]:
     """Return the metrics by name, in the order of the table."""
     table = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))
-    return {name: CatalogRow(name, row["kind"], tuple(row["labels"]), row["by"], row["help"]) for name, row in table.items()}
+    return {
+        name: CatalogRow(name, group.get("kind") or _kind(name), tuple(group["labels"]), group["by"], text)
+        for group in table["group"]
+        for name, text in group["metrics"].items()
+    }
+
+
+def _kind(name: str) -> Literal["gauge", "counter"]:
+    return "counter" if name.endswith("_total") else "gauge"
 
 
 def markdown() -> str:
