@@ -11,20 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from epochcast import __version__
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.jobs.whole_job import Work
-from epochcast.analyzer.live.health import WatcherReport
+from epochcast.analyzer.live.health import WatcherReport, named_sources, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore, StoredReports
-from epochcast.analyzer.service import health
 from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.health import MOST_NOTES, Health
 from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -113,7 +112,7 @@ class Analysis:
         return self._snapshot
 
     @property
-    def health(self) -> health.Health:
+    def health(self) -> Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()
         polled = not self._settings.watched or any(source.polls for source in report.sources)
@@ -124,13 +123,20 @@ class Analysis:
         elif self._finished is not None and (age := time.monotonic() - self._finished) > self._longest_round_s:
             problems.append(f"the last analysis ended {age:.0f} s ago, so these figures are old")
         problems += [f"job {job} cannot be analysed: {error}" for job, error in self._answers.failed.items()]
-        return health.of(
+        notes = [*problems, *problems_of(report, self._store_error)]
+        if len(notes) > MOST_NOTES:
+            more = len(notes) - MOST_NOTES
+            notes[MOST_NOTES:] = [f"{more} more; /api/v1/sources?up=false lists the sources that do not answer"]
+        up = sum(source.up for source in report.sources)
+        return Health(
+            status="degraded" if notes else "ok" if self._started else "starting",
+            version=__version__,
             gpus=len(snapshot.gpus),
             jobs=len(snapshot.jobs),
-            report=report,
-            started=self._started,
-            store_error=self._store_error,
-            problems=problems,
+            sources=named_sources(report.sources),
+            sources_up=up,
+            sources_down=len(report.sources) - up,
+            notes=notes,
         )
 
     @property
@@ -167,34 +173,28 @@ class Analysis:
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
-    def predict(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> Job:
-        """Predict a job on these targets, or all.
+    def answer(
+        self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None, wanted: Renting | None = None
+    ) -> Job:
+        """Predict a job on these targets, or all; and rank what can be rented for it as is ``wanted``, if anything is.
 
         Raises:
             KeyError: no such job.
-            InputError: there is no answer for it yet, or no such target.
+            InputError: there is no answer for it yet, no such target, or limits that cannot be kept.
         """
-        record, sources = self._record_and_sources(job)
-        plan = record.answer.plan
-        question = replace(planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
-        return _add_notes(self._advisor.answer(sources, question), record.answer.notes)
-
-    def recommend(self, job: str, wanted: Renting, *, epochs: int | None = None) -> Job:
-        """Rank what can be rented for a job, as far as objective and limits are ``wanted``.
-
-        Raises:
-            KeyError: no such job.
-            InputError: there is no answer for it yet, or limits that cannot be kept.
-        """
-        record, sources = self._record_and_sources(job)
-        answer = record.answer
-        devices = [report.device for report in record.reports]
-        on = self._answers.rented(sources, answer.plan, devices, wanted.limits.market)
-        renting = replace(wanted, machines=len(answer.nodes), on=on)
-        work = None if epochs is None else Work(epochs)
-        work = work or work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
-        question = replace(planned(answer.plan), work=work, gpus=len(answer.gpus), renting=renting)
-        return _add_notes(self._advisor.answer(sources, question), answer.notes)
+        record = self._record(job)
+        answer, plan = record.answer, record.answer.plan
+        sources, _ = sources_of(record.reports, self._advisor.catalog)
+        if not sources:
+            raise InputError(f"nothing can be predicted for job {job!r}: {'; '.join(answer.notes) or 'it has no profile'}")
+        question = replace(planned(plan, epochs), targets=targets, gpus=len(answer.gpus))
+        if wanted is not None:
+            devices = [report.device for report in record.reports]
+            on = self._answers.rented(sources, plan, devices, wanted.limits.market)
+            work = question.work if epochs else work_ahead(sources, plan, answer.epochs_seen, record.reports)
+            question = replace(question, work=work, renting=replace(wanted, machines=len(answer.nodes), on=on))
+        found = self._advisor.answer(sources, question)
+        return replace(found, notes=tuple(dict.fromkeys([*answer.notes, *found.notes])))
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
         """Keep what the operator says of a job, and answer by it from now on.
@@ -248,15 +248,6 @@ class Analysis:
     def _record(self, job: str) -> JobRecord:
         return (self._records or {})[job]
 
-    def _record_and_sources(self, job: str) -> tuple[JobRecord, list[Source]]:
-        record = self._record(job)
-        sources, _ = sources_of(record.reports, self._advisor.catalog)
-        if not sources:
-            raise InputError(
-                f"nothing can be predicted for job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
-            )
-        return record, sources
-
     def _read_records(self) -> dict[str, JobRecord]:
         records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
         self._written = {record.answer.id: record for record in records if record is not None}
@@ -306,8 +297,3 @@ def _is_new(before: JobRecord | None, record: JobRecord) -> bool:
         or before.members != record.members
         or [report.profile for report in before.reports] != [report.profile for report in record.reports]
     )
-
-
-def _add_notes(answer: Job, notes: Sequence[str]) -> Job:
-    """The answer with what else is to be said of the job, first."""
-    return replace(answer, notes=tuple(dict.fromkeys([*notes, *answer.notes])))

@@ -19,6 +19,19 @@ REASONS = ("site", "unauthorized", "body", "rate", "busy")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
+# What browsers obey.
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send no Origin with our own forms
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
 class RequestMetrics:
     """The families of requests, registered with ``registry``; each name is one of the metric catalogue."""
 
@@ -46,7 +59,10 @@ def _made(kind: type[Any], name: str, registry: CollectorRegistry, **more: Any) 
 
 
 class Counted:
-    """The outermost middleware: counts every answer under its route's template, and answers HEAD wherever GET is."""
+    """The outermost middleware: counts every answer under its route's template, and answers HEAD wherever GET is.
+
+    Each answer gets the headers that browsers obey.
+    """
 
     def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
         self._app = app
@@ -65,6 +81,7 @@ class Counted:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)

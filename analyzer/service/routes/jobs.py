@@ -70,7 +70,7 @@ def job(served: Served, job: JobId) -> Response:
 def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> Response:
     """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
-        return answer_json(job_json(served.analysis.predict(job, targets=target, epochs=epochs)))
+        return answer_json(job_json(served.analysis.answer(job, targets=target, epochs=epochs)))
 
 
 @router.get(
@@ -83,7 +83,7 @@ def prediction(served: Served, job: JobId, target: Targets = None, epochs: Whole
 def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(job_json(served.analysis.recommend(job, wanted, epochs=epochs)))
+        return answer_json(job_json(served.analysis.answer(job, wanted=wanted, epochs=epochs)))
 
 
 @router.put(

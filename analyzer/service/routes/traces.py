@@ -101,6 +101,20 @@ def _known(
 Known = Annotated[KnownEpochs | None, Depends(_known)]
 
 
+SourceAndPipeline = tuple[Source, Pipeline | None]
+
+
+async def _source(
+    served: Served, upload: Uploaded, stated: Stated, known: Known, gpu: OfGpu = None, pipeline: ByPipeline = None
+) -> SourceAndPipeline:
+    own = served.settings
+    source: Source = await served.workers.answer(source_of_upload, *upload, gpu, own.gpus, pipeline or own.pipeline, known)
+    return add_description(source, stated), pipeline
+
+
+Sent = Annotated[SourceAndPipeline, Depends(_source)]
+
+
 @profiles.post(
     "/predictions",
     operation_id="predict",
@@ -167,21 +181,9 @@ async def detections(served: Served, upload: Uploaded, known: Known) -> Response
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def predictions(
-    served: Served,
-    upload: Uploaded,
-    stated: Stated,
-    known: Known,
-    gpu: OfGpu = None,
-    pipeline: ByPipeline = None,
-    target: Targets = None,
-    epochs: WholeEpochs = None,
-) -> Response:
+async def predictions(served: Served, sent: Sent, target: Targets = None, epochs: WholeEpochs = None) -> Response:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
-    work = None if epochs is None else Work(epochs)
-    question = JobQuestion(targets=target, work=work)
-    source = await _source(served, upload, gpu, stated, pipeline, known)
-    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
+    return await _answered(served, sent, epochs, targets=target)
 
 
 @router.post(
@@ -192,31 +194,12 @@ async def predictions(
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def recommendations(
-    served: Served,
-    upload: Uploaded,
-    wanted: Wanted,
-    stated: Stated,
-    known: Known,
-    gpu: OfGpu = None,
-    pipeline: ByPipeline = None,
-    epochs: WholeEpochs = None,
-) -> Response:
+async def recommendations(served: Served, sent: Sent, wanted: Wanted, epochs: WholeEpochs = None) -> Response:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
-    work = None if epochs is None else Work(epochs)
-    question = JobQuestion(work=work, renting=wanted)
-    source = await _source(served, upload, gpu, stated, pipeline, known)
+    return await _answered(served, sent, epochs, renting=wanted)
+
+
+async def _answered(served: Parts, sent: SourceAndPipeline, epochs: int | None, **asked: Any) -> Response:
+    source, pipeline = sent
+    question = JobQuestion(work=None if epochs is None else Work(epochs), **asked)
     return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
-
-
-async def _source(
-    served: Parts,
-    upload: tuple[bytes, Kind],
-    gpu: str | None,
-    stated: JobDescription,
-    pipeline: Pipeline | None,
-    known: KnownEpochs | None,
-) -> Source:
-    own = served.settings
-    source: Source = await served.workers.answer(source_of_upload, *upload, gpu, own.gpus, pipeline or own.pipeline, known)
-    return add_description(source, stated)

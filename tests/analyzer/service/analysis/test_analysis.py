@@ -77,7 +77,7 @@ def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
     assert found.snapshot.gpus["GPU-a"].model is None
     assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
     with pytest.raises(InputError, match="nothing can be predicted for job"):
-        found.predict(only(found).id)
+        found.answer(only(found).id)
 
 
 def test_the_slowest_gpu_sets_the_pace_and_stands_out(analysis: MakeAnalysis, store: StateStore) -> None:
@@ -95,7 +95,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAn
         found = analysis(report(since=BEGAN + 7200))
         assert [job.active for job in found.snapshot.jobs.values()] == [True, False], "the newest first"
         assert list(found.snapshot.jobs)[1] == first
-    assert found.predict(first, targets=["A10G"]).predictions[0].gpu == "A10G"
+    assert found.answer(first, targets=["A10G"]).predictions[0].gpu == "A10G"
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
