@@ -130,9 +130,6 @@ def _failed(trace: Trace, why: str) -> Sequence[Finding | Failure]:
 
 SCHEMA = "epochcast.fleet-summary/v2"
 
-# Where stretches of work lie until their jobs are known; of no use afterwards.
-_SCRATCH = ".spans.sqlite"
-
 
 def write_results(
     findings: Iterable[Finding],
@@ -147,7 +144,7 @@ def write_results(
     """Find the fleet's jobs, predict each, and write tables, summary and report; each file is complete or as before.
 
     Args:
-        findings, failures: of every trace; each is read once; only a scratch file is kept.
+        findings, failures: of every trace; each is read once.
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
@@ -161,8 +158,9 @@ def write_results(
         InputError: a file cannot be written.
         FleetError: there is nobody left to work.
     """
+    spans = SpansByStart()
     try:
-        with SpansByStart(out / _SCRATCH) as spans, writing(out, advisor) as tables:
+        with writing(out, advisor) as tables:
             for finding in findings:
                 tables.add_finding(finding)
                 for span in finding.spans:
@@ -175,7 +173,10 @@ def write_results(
             tables.finish(out)
             copies = spans.added - len(spans)
     except sqlite3.Error as error:
-        raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
+        raise InputError(
+            f"the stretches of work cannot be held: {error}; make room for temporary files (SQLITE_TMPDIR), and run the same "
+            "command again"
+        ) from error
     limits = advisor.renting.limits
     summary: dict[str, Any] = plain(
         {

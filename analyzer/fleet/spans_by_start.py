@@ -1,4 +1,4 @@
-"""Stretches of work of a whole fleet in the order in which they began: kept in a file, for there may be millions."""
+"""Stretches of work of a whole fleet in the order in which they began: in a temporary file, for there may be millions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from epochcast.analyzer.fleet.finding import JobSpan
@@ -28,31 +26,17 @@ WHERE excluded.trace < spans.trace"""
 
 
 class SpansByStart:
-    """Takes stretches in any order and gives them back by their beginning; the file is gone afterwards.
+    """Takes stretches in any order and gives them back by their beginning. Errors of the disk are `sqlite3.Error`.
 
     Attributes:
         added: how many were put in.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Begin with an empty file; one that a run left behind is replaced."""
+    def __init__(self) -> None:
+        """Begin with none."""
         self.added = 0
-        self._path = path
-        path.unlink(missing_ok=True)
-        self._file = sqlite3.connect(path)
-        # The file does not outlive this run, so it need not be durable.
-        self._file.execute("PRAGMA journal_mode = OFF")
-        self._file.execute("PRAGMA synchronous = OFF")
+        self._file = sqlite3.connect("")  # a temporary file of SQLite's, which goes with the connection
         self._file.execute(_TABLE)
-
-    def __enter__(self) -> SpansByStart:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close and delete the file."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         """How many different ones there are."""

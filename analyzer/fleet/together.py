@@ -33,8 +33,8 @@ from epochcast.detector.confidence import SURE
 
 log = logging.getLogger(__name__)
 
-# Where stretches wait until it is known which are of one job, and where what was found in these is kept.
-_SCRATCH, _KEPT = ".groups.sqlite", "together.sqlite"
+# Where what was found in jobs is kept.
+_KEPT = "together.sqlite"
 
 # Between a trace's name and a stretch's beginning: no name has it, and names stay in their order.
 _THEN = "\0"
@@ -62,7 +62,7 @@ class Together:
 
     def __init__(self, store: FindingsStore, traces: Mapping[str, Trace], out: Path, looking: Looking) -> None:
         """Take the findings and the traces that they are of; ``out``: folder of the results."""
-        self._store, self._traces, self._out, self._looking = store, traces, out, looking
+        self._store, self._traces, self._looking = store, traces, looking
         self._kept = FindingsStore(out / _KEPT)
 
     def searched(self, workers: Workers, *, seconds_of: Callable[[Trace], float]) -> Iterator[int]:
@@ -103,15 +103,15 @@ class Together:
             yield finding
 
     def _jobs(self) -> Iterator[JobTraces]:
-        with SpansByStart(self._out / _SCRATCH) as spans:
-            for finding in self._store.findings():
-                for span in finding.spans:
-                    spans.add(span)
-            for own in (own for _, own in groups_of(spans) if not _agreed([span.report for span in own])):
-                for part in _in_parts(own):
-                    traces, starts = tuple(self._traces[span.trace] for span in part), tuple(span.start for span in part)
-                    version = version_of([(trace.name, trace.version) for trace in traces], starts)
-                    yield JobTraces(traces, starts, version)
+        spans = SpansByStart()
+        for finding in self._store.findings():
+            for span in finding.spans:
+                spans.add(span)
+        for own in (own for _, own in groups_of(spans) if not _agreed([span.report for span in own])):
+            for part in _in_parts(own):
+                traces, starts = tuple(self._traces[span.trace] for span in part), tuple(span.start for span in part)
+                version = version_of([(trace.name, trace.version) for trace in traces], starts)
+                yield JobTraces(traces, starts, version)
 
 
 def _agreed(reports: Sequence[Report]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -22,16 +21,8 @@ SHARE = 0.5
 """Epochs that overlap by more than this share of the shorter one are the same epoch."""
 
 
-class TimeSpan(Protocol):
-    """Anything that lasts from ``start`` to ``end`` [unix s]."""
-
-    @property
-    def start(self) -> float:
-        """When it began."""
-
-    @property
-    def end(self) -> float:
-        """When it ended."""
+TimeSpan = Epoch | EpochRecord
+"""What lasts from ``start`` to ``end`` [unix s]."""
 
 
 def same(first: TimeSpan, second: TimeSpan) -> bool:

@@ -117,8 +117,7 @@ class Api(Routes):
 
     def _reports(self, query: Query, _: WSGIEnvironment) -> Answer:
         reports = self._watcher.reports
-        # Who gives no mark, not even an empty one, knows of no pages.
-        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS if "since" in query else len(reports))
+        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS)
         changed = [report_json(report) for report in page.reports]
         problems = problems_of(self._watcher.report)
         return json_answer({"schema": REPORTS_SCHEMA, **page._asdict(), "reports": changed, "problems": problems})

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Literal
+
+from pydantic import BaseModel, Field
 
 from epochcast import __version__
 from epochcast.analyzer.errors import InputError
@@ -19,11 +22,10 @@ from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.live.health import WatcherReport, named_sources, problems_of
+from epochcast.analyzer.live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore, StoredReports
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.health import MOST_NOTES, Health
 from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -44,6 +46,28 @@ _SILENT_S = 300.0
 
 # Jobs that have ended and are still answered.
 _MOST_ENDED = 1000
+
+_MOST_NOTES = 20
+
+
+class Health(BaseModel):
+    """Health of the service."""
+
+    status: Literal["ok", "starting", "degraded"]
+    version: str
+    gpus: int
+    jobs: int
+    sources: list[SourceStatus] = Field(
+        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first. `/api/v1/sources` lists all."
+    )
+    sources_up: int = Field(description="Telemetry sources that answered the last poll.")
+    sources_down: int = Field(description="Telemetry sources that did not answer the last poll.")
+    notes: list[str] = Field(
+        description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
+    )
+    unavailable_backends: dict[str, str] = Field(
+        default={}, description="Backends that cannot be used as the service is installed, and what each needs."
+    )
 
 
 @dataclass(frozen=True)
@@ -124,9 +148,9 @@ class Analysis:
             problems.append(f"the last analysis ended {age:.0f} s ago, so these figures are old")
         problems += [f"job {job} cannot be analysed: {error}" for job, error in self._answers.failed.items()]
         notes = [*problems, *problems_of(report, self._store_error)]
-        if len(notes) > MOST_NOTES:
-            more = len(notes) - MOST_NOTES
-            notes[MOST_NOTES:] = [f"{more} more; /api/v1/sources?up=false lists the sources that do not answer"]
+        if len(notes) > _MOST_NOTES:
+            more = len(notes) - _MOST_NOTES
+            notes[_MOST_NOTES:] = [f"{more} more; /api/v1/sources?up=false lists the sources that do not answer"]
         up = sum(source.up for source in report.sources)
         return Health(
             status="degraded" if notes else "ok" if self._started else "starting",

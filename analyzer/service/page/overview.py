@@ -16,8 +16,7 @@ from epochcast.analyzer.words import count
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.service.analysis import Snapshot
-    from epochcast.analyzer.service.health import Health
+    from epochcast.analyzer.service.analysis import Health, Snapshot
 
 
 MOST = 50

@@ -6,23 +6,27 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from prometheus_client.exposition import choose_encoder
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from epochcast.analyzer.service.health import Health
+from epochcast.analyzer.service.analysis import Health
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answers
 
 router = APIRouter(tags=["Operation"])
 
 
-Alive = dict[Literal["status"], Literal["ok"]]
+class Alive(BaseModel):
+    """The process is alive."""
+
+    status: Literal["ok"] = "ok"
 
 
 @router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
 async def alive() -> Alive:
     """Answer 200 while the process runs; needs no token."""
-    return {"status": "ok"}
+    return Alive()
 
 
 @router.get(
@@ -36,7 +40,7 @@ async def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
         raise HTTPException(503, "the service is starting and reading its state; try again in a moment", {"Retry-After": "2"})
-    return {"status": "ok"}
+    return Alive()
 
 
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")

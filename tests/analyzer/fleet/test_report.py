@@ -89,7 +89,7 @@ def test_a_fleet_without_anything_is_told_too(advisor: Advisor, tmp_path: Path, 
 
 
 def test_a_full_disk_is_one_sentence(advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, span: object) -> None:
+    def full(spans: SpansByStart, span: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(SpansByStart, "add", full)
