@@ -146,11 +146,11 @@ def analyze(
     advisor = Advisor.load(model=model, gpus=gpus, prices=prices, objective="cost", limits=limits)
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
-    traces = traces_of(path, looking, places, out=out, config=config)
+    name, traces = traces_of(path, looking, places, out=out, config=config)
     with alone_with(out / STORE):
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:
-                report = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)
+                report = analyze_fleet(traces, out, looking, held.workers, advisor, what=name, show=_show)
                 held.at_once = False
         except FleetError as error:
             progress.clear()

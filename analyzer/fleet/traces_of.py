@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from epochcast import __version__
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.gpu_history import Looking
+from epochcast.analyzer.fleet.gpu_history import Looking, Trace
 from epochcast.analyzer.fleet.trace_folder import TraceFolder, version_of
 from epochcast.analyzer.fleet.trace_rows import TraceRows
 from epochcast.analyzer.service.config import load_settings
@@ -32,8 +32,8 @@ _COLUMNS = ("node", "instance", "cloud", "region")
 
 def traces_of(
     path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None
-) -> TraceFolder | Store:
-    """Return the source at ``path``.
+) -> tuple[str, Iterator[Trace]]:
+    """Return what is at ``path``, for people, and its traces.
 
     Raises:
         InputError: nothing is there, or options do not fit it.
@@ -42,10 +42,11 @@ def traces_of(
     if path.startswith(("http://", "https://")):
         if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
             raise InputError("a Prometheus server has no natural range of time: give --from and --to")
-        return Store(_access(path, config), looking.since, looking.until, places=places, question=question)
+        settings = _access(path, config)
+        return settings.name, _stored(settings, looking, places, question)
     if config is not None:
         raise InputError(f"--config is for a Prometheus server, but {path!r} is not one; leave it out")
-    return TraceFolder(path, places=places, question=question, without=out)
+    return path, TraceFolder(path, places=places, question=question, without=out).traces()
 
 
 def _access(url: str, config: Path | None) -> PrometheusSettings:
@@ -126,34 +127,25 @@ class StoredTrace:
             yield self.device, TraceRows(file, f"{self.name}.parquet", only=read)
 
 
-class Store:
-    """The GPUs of a database between two moments."""
-
-    def __init__(
-        self, settings: PrometheusSettings, since: float, until: float, *, places: Mapping[str, PlaceSettings], question: str
-    ) -> None:
-        """Take ``since`` and ``until`` in unix seconds, and what is rented by node; ``question`` as in `TraceFolder`."""
-        self.name = settings.name
-        self._settings, self._since, self._until = settings, since, until
-        self._places, self._question = places, question
-
-    def traces(self) -> Iterator[StoredTrace]:
-        """Each GPU; InputError if the database does not answer."""
-        try:
-            with closing(PrometheusSource(self._settings)) as source:
-                gpus = source.gpus_between(self._since, self._until)
-        except TelemetryError as error:
-            raise InputError(str(error)) from error
-        for device, ways in gpus:
-            if place := self._places.get(device.node):
-                device = replace(device, **place.rented)
-            yield StoredTrace(
-                name=device.uuid,
-                version=version_of(self.name, vars(device) | {"static": {}}, self._question),
-                size=round((self._until - self._since) * _BYTES_PER_SECOND),
-                device=device,
-                ways=ways,
-                settings=self._settings,
-                since=self._since,
-                until=self._until,
-            )
+def _stored(
+    settings: PrometheusSettings, looking: Looking, places: Mapping[str, PlaceSettings], question: str
+) -> Iterator[StoredTrace]:
+    """Each GPU of a database; InputError if it does not answer."""
+    try:
+        with closing(PrometheusSource(settings)) as source:
+            gpus = source.gpus_between(looking.since, looking.until)
+    except TelemetryError as error:
+        raise InputError(str(error)) from error
+    for device, ways in gpus:
+        if place := places.get(device.node):
+            device = replace(device, **place.rented)
+        yield StoredTrace(
+            name=device.uuid,
+            version=version_of(settings.name, vars(device) | {"static": {}}, question),
+            size=round((looking.until - looking.since) * _BYTES_PER_SECOND),
+            device=device,
+            ways=ways,
+            settings=settings,
+            since=looking.since,
+            until=looking.until,
+        )
