@@ -177,7 +177,7 @@ def write_results(
             f"the stretches of work cannot be held: {error}; make room for temporary files (SQLITE_TMPDIR), and run the same "
             "command again"
         ) from error
-    limits = advisor.renting.limits
+    limits = advisor.configured.limits
     summary: dict[str, Any] = plain(
         {
             "schema": SCHEMA,

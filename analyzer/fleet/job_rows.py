@@ -19,11 +19,12 @@ from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.cycles import waits
-from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
+from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.predict import comparable, count_gpus
 from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.summary import sources_of, sum_up
@@ -136,11 +137,11 @@ def _predicted(sources: Sequence[Source], spans: Sequence[JobSpan], gpus: int, a
     epochs = max(span.report.epochs_seen for span in spans)
     machines = len({device.node for device in devices})
     on = rented(
-        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.renting.limits.market
+        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.configured.limits.market
     )
-    renting = replace(advisor.renting, machines=machines, on=on)
     work, _ = seen_work(slowest, epochs=epochs, ran_s=ran_s, phrase="the {} that it ran")
-    return advisor.answer(list(by_model.values()), JobQuestion(work=work, gpus=gpus, renting=renting))
+    question = JobQuestion(machines=machines)
+    return advisor.answer(list(by_model.values()), question, recommend=True, work=work, gpus=gpus, on=on)
 
 
 # Columns that are named as in the answer that the service gives of a job.

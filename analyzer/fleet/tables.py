@@ -179,7 +179,7 @@ class Tables:
         if kind not in self._prices:
             try:
                 gpu = gpu_of(device.name, device.static, self._advisor.catalog).name
-                market = self._advisor.renting.limits.market
+                market = self._advisor.configured.limits.market
                 self._prices[kind] = rented(gpu, 1, self._advisor.instances, devices=(device,), market=market)
             except ValueError:  # the InputError of any room
                 self._prices[kind] = None

@@ -7,10 +7,10 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -19,7 +19,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources, problems_of
@@ -197,10 +197,8 @@ class Analysis:
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
-    def answer(
-        self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None, wanted: Renting | None = None
-    ) -> Job:
-        """Predict a job on these targets, or all; and rank what can be rented for it as is ``wanted``, if anything is.
+    def answer(self, job: str, question: JobQuestion, *, recommend: bool = False) -> Job:
+        """Predict a job, and rank what can be rented for it where it is to ``recommend``; its plan completes the question.
 
         Raises:
             KeyError: no such job.
@@ -211,13 +209,14 @@ class Analysis:
         sources, _ = sources_of(record.reports, self._advisor.catalog)
         if not sources:
             raise InputError(f"nothing can be predicted for job {job!r}: {'; '.join(answer.notes) or 'it has no profile'}")
-        question = replace(planned(plan, epochs), targets=targets, gpus=len(answer.gpus))
-        if wanted is not None:
+        more: dict[str, Any] = {"gpus": len(answer.gpus)}
+        if recommend:
+            question = question.completed(self._advisor.configured).model_copy(update={"machines": len(answer.nodes)})
             devices = [report.device for report in record.reports]
-            on = self._answers.rented(sources, plan, devices, wanted.limits.market)
-            work = question.work if epochs else work_ahead(sources, plan, answer.epochs_seen, record.reports)
-            question = replace(question, work=work, renting=replace(wanted, machines=len(answer.nodes), on=on))
-        found = self._advisor.answer(sources, question)
+            on = self._answers.rented(sources, plan, devices, question.limits.market)
+            work = work_ahead(sources, plan, answer.epochs_seen, record.reports) if question.epochs is None else None
+            more |= {"recommend": True, "work": work, "on": on}
+        found = self._advisor.answer(sources, question.completed(planned(plan, question.epochs)), **more)
         return replace(found, notes=tuple(dict.fromkeys([*answer.notes, *found.notes])))
 
     def set_plan(self, job: str, plan: JobPlan) -> None:

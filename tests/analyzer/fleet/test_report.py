@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.tables import SCHEMAS
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.regressor import LatencyPredictor
 
 from .made_findings import WHOLE, device, finding, fleet, span
@@ -46,8 +46,10 @@ FAILURES = [Failure(name, "1", f"'{name}' is no Parquet file: {NASTY}") for name
 def made(advisor: Advisor, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("fleet")
     advanced: list[int] = []
-    advisor = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), advisor.instances)
-    advisor.renting = replace(advisor.renting, switch_usd=0.0)  # these jobs are of ten minutes
+    predictor = LatencyPredictor.load(catalog=advisor.catalog)
+    advisor = Advisor(  # these jobs are of ten minutes
+        advisor.catalog, predictor, advisor.instances, JobQuestion(switch_usd=0.0)
+    )
     summary = write_results(findings(), FAILURES, advisor, out, analysed=f"traces {NASTY}", advance=advanced.append)
     assert sum(advanced) == summary["jobs"]
     return out, summary
