@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -13,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.distributed import graph as g
 from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.tensor_parallel_layers import scatter_sequence
 from epochcast.analyzer.backends.network.backward import Replay, ReplayedOperator, in_core
 from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.operators import Kind, kind_of
@@ -105,7 +105,8 @@ def _graph(
         )
         for entry in log
     ]
-    paths = [call.module for call in recording.calls]
+    # What hands the sequence to the first block is before it.
+    paths = ["" if call.operator is scatter_sequence._opoverload else call.module for call in recording.calls]
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
@@ -233,9 +234,3 @@ def _ends(recording: Recording, places: Sequence[str]) -> dict[str, g.Tensor]:
         if floating := [made.meta for made in call.outputs if made.meta.is_floating_point()]:
             ends[place] = _spec(floating[0])
     return ends
-
-
-def repeat_block(graph: g.Graph, times: int) -> g.Graph:
-    """The graph with its one block ``times`` times, for models whose blocks are all alike."""
-    (block,) = graph.blocks
-    return replace(graph, blocks=(block,) * times)

@@ -85,7 +85,7 @@ class _Functions(TorchFunctionMode):
         answer, _ = attention(
             *heads, arguments.get("attn_mask"), float(arguments.get("dropout_p", 0.0)), bool(arguments.get("is_causal", False))
         )
-        return answer.view(*query.shape[:-1], value.shape[-1])
+        return answer.reshape(*query.shape[:-1], value.shape[-1])
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call it; where torch looks for the device itself (indexing does), call it on tensors that say they are on meta.
