@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs
@@ -246,14 +246,25 @@ def _split_sequence(model: nn.Module, ranks: int, blocks: str | None) -> None:
             f"{type(model).__name__} has no container of repeated blocks, where sequence parallelism starts and ends; leave it out"
         )
 
-    def scatter(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return scatter_sequence(inputs[0], ranks, SEQUENCE_AXIS), *inputs[1:]
-
-    def gather(_: nn.Module, __: object, answer: Any) -> Any:
-        hidden, *more = answer if isinstance(answer, tuple) else (answer,)
-        whole = all_gather(hidden, ranks, SEQUENCE_AXIS, partial=has_head)
-        return (whole, *more) if isinstance(answer, tuple) else whole
-
     has_head = any(isinstance(module, VocabularyParallelHead) for module in model.modules())
-    container[0].register_forward_pre_hook(scatter)
-    container[-1].register_forward_hook(gather)
+    # Modules of their own, so that what they do belongs to no block.
+    model.sequence_start = _Exchange(partial(scatter_sequence, ranks=ranks, dim=SEQUENCE_AXIS))
+    model.sequence_end = _Exchange(partial(all_gather, ranks=ranks, dim=SEQUENCE_AXIS, partial=has_head))
+    container[0].register_forward_pre_hook(lambda _, inputs: (model.sequence_start(inputs[0]), *inputs[1:]))
+    container[-1].register_forward_hook(
+        lambda _, __, answer: (
+            (model.sequence_end(answer[0]), *answer[1:]) if isinstance(answer, tuple) else model.sequence_end(answer)
+        )
+    )
+
+
+class _Exchange(nn.Module):
+    """Activations as the tensor ranks exchange them."""
+
+    def __init__(self, exchange: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.exchange = exchange
+
+    def forward(self, activations: Tensor) -> Tensor:
+        """Shape (…, sequence or its part, hidden) to the other of the two."""
+        return self.exchange(activations)

@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.distributed import graph as g
 from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.distributed.tensor_parallel_layers import scatter_sequence
 from epochcast.analyzer.backends.network.backward import Replay, ReplayedOperator, in_core
 from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.operators import Kind, kind_of
@@ -105,8 +104,7 @@ def _graph(
         )
         for entry in log
     ]
-    # What hands the sequence to the first block is before it.
-    paths = ["" if call.operator is scatter_sequence._opoverload else call.module for call in recording.calls]
+    paths = [call.module for call in recording.calls]
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
