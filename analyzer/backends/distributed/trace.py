@@ -226,9 +226,16 @@ def _weights(
 
 
 def _ends(recording: Recording, places: Sequence[str]) -> dict[str, g.Tensor]:
-    """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
+    """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer).
+
+    Before the blocks it is what the first of them reads first: angles of positions may be made after the activations.
+    """
     ends: dict[str, g.Tensor] = {}
+    handed: g.Tensor | None = None
     for call, place in zip(recording.calls, places, strict=True):
         if floating := [made.meta for made in call.outputs if made.meta.is_floating_point()]:
             ends[place] = _spec(floating[0])
-    return ends
+        if handed is None and place not in ("before", "after"):
+            read = [one.meta for one in call.inputs if one.meta.is_floating_point() and one.number not in recording.external]
+            handed = _spec(read[0]) if read else None
+    return ends if handed is None else {**ends, "before": handed}
