@@ -136,7 +136,7 @@ def _graph(
             core[places[keeper]] += size
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
-    weights, tied = _weights(module, recording, replay, places)
+    weights, tied = _weights(module, recording, replay, places, set(names))
     ends = _ends(recording, places)
 
     def block(name: str) -> g.ModelBlock:
@@ -193,7 +193,7 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: set[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
@@ -214,7 +214,7 @@ def _weights(
             for answer in recording.calls[index].outputs
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
-        homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
+        homes = list(dict.fromkeys(places[index] for index in calls)) or [_owner(name, blocks) or "before"]
         if "before" in homes and "after" in homes:
             tied.append(name)
             homes = ["before", "after"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,35 +19,35 @@ from epochcast.analyzer.backends.distributed.models.user_module import find_bloc
 from epochcast.analyzer.backends.network.factory import type_and_text
 from epochcast.analyzer.errors import InputError
 
-_PLANS: Mapping[str, Mapping[str, str]] = {
-    "gpt2": {
+_PLANS: tuple[Mapping[str, str], ...] = (
+    {  # GPT-2
         "h.*.attn.c_attn": "colwise",
         "h.*.attn.split_size": "heads",
         "h.*.attn.c_proj": "rowwise",
         "h.*.mlp.c_fc": "colwise",
         "h.*.mlp.c_proj": "rowwise",
     },
-    "opt": {
+    {  # OPT
         **{f"decoder.layers.*.self_attn.{name}_proj": "colwise" for name in "qkv"},
         "decoder.layers.*.self_attn.num_heads": "heads",
         "decoder.layers.*.self_attn.out_proj": "rowwise",
         "decoder.layers.*.fc1": "colwise",
         "decoder.layers.*.fc2": "rowwise",
     },
-    "bert": {
+    {  # BERT, RoBERTa, ELECTRA
         **{f"encoder.layer.*.attention.self.{name}": "colwise" for name in ("query", "key", "value")},
         "encoder.layer.*.attention.output.dense": "rowwise",
         "encoder.layer.*.intermediate.dense": "colwise",
         "encoder.layer.*.output.dense": "rowwise",
     },
-    "vit": {
+    {  # ViT, DeiT
         **{f"layers.*.attention.{name}_proj": "colwise" for name in "qkv"},
         "layers.*.attention.o_proj": "rowwise",
         "layers.*.mlp.fc1": "colwise",
         "layers.*.mlp.fc2": "rowwise",
     },
-}
-"""The split of Shoeybi et al. 2019, section 3, for configurations that come without ``base_model_tp_plan``."""
+)
+"""The split of Shoeybi et al. 2019, section 3, for models whose configuration has no ``base_model_tp_plan``."""
 
 _RULES = {"colwise": "column", "rowwise": "row", "heads": "heads"}
 _WHOLE = ("replicated_with_grad_allreduce", "replicate")
@@ -137,16 +138,43 @@ def build(of: Configuration, attention: Attention = "fused", length: int = 0, de
     config = copy.deepcopy(of.config)
     if length > of.positions > 0:
         config.max_position_embeddings = length
-    config.use_cache = False
+    config.use_cache = config.get_text_config().use_cache = False
     try:
-        with torch.device(device):
+        with torch.device(device), _offline():
             model = getattr(_library(), of.architecture)._from_config(config, attn_implementation="epochcast")
             module = Trained(model, of.images)
     except Exception as error:  # constructors of transformers' own
-        raise InputError(f"{of.name} cannot be built by transformers: {type_and_text(error)}") from error
+        if str(error) != "'epochcast'":
+            raise InputError(f"{of.name} cannot be built by transformers: {type_and_text(error)}") from error
+        layers = [nn.Module()]  # attention that cannot be another
+    else:
+        _prepare(module, attention)
+        layers = list(module.get_submodule(module.blocks).children())
+    if not of.images and not all(any(isinstance(part, Core) for part in layer.modules()) for layer in layers):
+        raise InputError(
+            f"{of.name} has layers (model_type {of.kind}) without attention that can be read; give an import path on the command "
+            "line, package.module:factory"
+        )
+    return module.train()
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Have nothing asked of a hub, even where a configuration names something there."""
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _prepare(module: nn.Module, attention: Attention) -> None:
+    """Give layers of attention their core and their numbers of heads, and GPT-2 linear layers."""
     for part in list(module.modules()):
         for name, child in list(part.named_children()):
-            if isinstance(child, _library().pytorch_utils.Conv1D):  # GPT-2's: a linear layer with its weight transposed
+            if isinstance(child, _library().pytorch_utils.Conv1D):  # a linear layer with its weight transposed
                 setattr(part, name, _linear(child))
         if hasattr(part, "is_causal"):
             part.core = Core(attention == "fused")
@@ -154,13 +182,6 @@ def build(of: Configuration, attention: Attention = "fused", length: int = 0, de
             for name, child in part.named_children():
                 if width and isinstance(child, nn.Linear):
                     setattr(part, f"{name}_heads", child.out_features // width)
-    layers = module.get_submodule(module.blocks).children()
-    if not of.images and not all(any(isinstance(part, Core) for part in layer.modules()) for layer in layers):
-        raise InputError(
-            f"{of.name} has layers (model_type {of.kind}) without attention that can be read; give an import path on the command "
-            "line, package.module:factory"
-        )
-    return module.train()
 
 
 def _linear(of: Any) -> nn.Linear:
@@ -183,7 +204,7 @@ def keep_distinct(module: Trained) -> tuple[int, ...]:
         owner, _, name = module.blocks.rpartition(".")
         setattr(module.get_submodule(owner), name, nn.ModuleList(layers[index] for index in kept))
         config = module.model.config.get_text_config()
-        if types := getattr(config, "layer_types", None):
+        if isinstance(types := vars(config).get("layer_types"), list):
             config.layer_types = [types[index] for index in kept]
         config.num_hidden_layers = len(kept)
     return order
@@ -211,24 +232,26 @@ def tensor_plan(of: Configuration, module: Trained) -> dict[str, str]:
     Raises:
         InputError: there is none, or one of other splits than into columns and rows.
     """
-    plan = getattr(of.config.get_text_config(), "base_model_tp_plan", None) or _PLANS.get(of.kind)
+    modules = dict(module.named_modules())
+    paths = {id(part): path for path, part in modules.items()}
+    base = paths[id(module.model.base_model)]
+    plan = getattr(of.config.get_text_config(), "base_model_tp_plan", None)
+    for known in () if plan else _PLANS:
+        if all(f"{base}.{layer}".replace("*", "0") in modules for layer, how in known.items() if how != "heads"):
+            plan = known
     if not plan:
         raise InputError(f"transformers has no plan to split a {of.kind} over tensor ranks; use 1 tensor rank")
-    modules = {id(part): path for path, part in module.named_modules()}
-    base = modules[id(module.model.base_model)]
     rules: dict[str, str] = {}
     for pattern, how in plan.items():
         if how in _WHOLE:
             continue
         if how not in _RULES:
             raise InputError(f"transformers splits a {of.kind} over tensor ranks by {how}, which is not modelled; use 1 tensor rank")
-        owner, _, name = f"{base}.{pattern}".rpartition(".")
-        rule = _RULES[how]
-        if rule == "column" and (heads := f"{name}_heads") in vars(module.get_submodule(owner.replace("*", "0"))):
-            rule = f"column:{heads}"
-        rules[f"{owner}.{name}"] = rule
+        path, heads = f"{base}.{pattern}", f"{pattern.rpartition('.')[2]}_heads"
+        owner = modules.get(path.rpartition(".")[0].replace("*", "0"))
+        rules[path] = f"column:{heads}" if how == "colwise" and hasattr(owner, heads) else _RULES[how]
     for part in () if of.images else (module.model.get_input_embeddings(), module.model.get_output_embeddings()):
-        rules[modules[id(part)]] = "vocabulary"
+        rules[paths[id(part)]] = "vocabulary"
     return rules
 
 

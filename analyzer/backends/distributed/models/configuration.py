@@ -50,12 +50,12 @@ class Configuration:
                 f"{self.name} has model_type {kind!r:.60}, which transformers does not train as a language model or a classifier "
                 "of images; give an import path on the command line, package.module:factory"
             )
-        settings = {key: value for key, value in self.settings.items() if key not in _NOT_READ and not key.startswith("_")}
         try:
-            config = kinds[kind](**settings)
+            config = kinds[kind](**_plain(self.settings))
+            parts = (config, config.get_text_config())
         except Exception as error:  # checks of transformers' own
             raise InputError(f"{self.name} is no configuration of a {kind}: {type_and_text(error)}") from error
-        if any((getattr(part, name, 0) or 0) > 1 for name in _EXPERTS for part in (config, config.get_text_config())):
+        if any((getattr(part, name, 0) or 0) > 1 for name in _EXPERTS for part in parts):
             raise InputError(
                 f"{self.name} is a mixture of experts (model_type {kind}), which are not modelled; give a dense model whose "
                 "intermediate_size is that of all active experts together (its memory lacks the other experts)"
@@ -76,8 +76,9 @@ class Configuration:
             for task in ("CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION")
         )
         # BERT and its like may be trained to predict the next word too, where the file says so.
-        answer = causal if not masked or (causal and causal in named) else masked
-        return str(answer or images) if self.kind != "timm_wrapper" else ""  # which has networks of another library
+        answer = (causal if not masked or (causal and causal in named) else masked) or images
+        answer = answer if isinstance(answer, str) else answer[0]  # DeiT has two
+        return str(answer) if self.kind != "timm_wrapper" else ""  # which has networks of another library
 
     @property
     def images(self) -> bool:
@@ -87,7 +88,8 @@ class Configuration:
     @property
     def positions(self) -> int:
         """The longest sequence that it was made for, 0 if that is not known; for longer ones it is built with more."""
-        return getattr(self.config, "max_position_embeddings", None) or 0
+        positions = getattr(self.config, "max_position_embeddings", None)
+        return positions if isinstance(positions, int) else 0
 
 
 @cache
@@ -105,6 +107,15 @@ def transformers() -> Any:
     except ImportError as error:
         raise InputError(f"models are built by transformers, which is not installed here; {how_to_install('torch')}") from error
     return transformers
+
+
+def _plain(settings: Any) -> Any:
+    """The settings without those that are not read."""
+    if isinstance(settings, list):
+        return [_plain(one) for one in settings]
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: _plain(one) for key, one in settings.items() if key not in _NOT_READ and not key.startswith("_")}
 
 
 def _refuse_extremes(name: str, value: Any, key: str = "") -> None:
