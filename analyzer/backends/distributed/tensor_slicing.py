@@ -237,13 +237,12 @@ def _enter(region: Region, _: nn.Module, inputs: tuple[Any, ...], named: dict[st
 
 def _split_sequence(model: nn.Module, ranks: int, blocks: str | None) -> None:
     """Hand the blocks their part of the sequence, and put it together behind the last."""
-    try:
-        container = list(model.get_submodule(blocks or "").children()) if blocks else []
-    except AttributeError:
-        container = []
+    modules = dict(model.named_modules())
+    container = list(modules[blocks].children()) if blocks in modules else []
     if not container:
         raise InputError(
-            f"{type(model).__name__} has no container of repeated blocks, where sequence parallelism starts and ends; leave it out"
+            f"{type(model).__name__} has no container of repeated blocks, where sequence parallelism begins and ends; "
+            "leave it out"
         )
 
     has_head = any(isinstance(module, VocabularyParallelHead) for module in model.modules())

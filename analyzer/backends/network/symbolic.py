@@ -79,7 +79,7 @@ class _Tracer(fx.Tracer):
 
     def _stand_in(self, node: fx.Node, like: Tensor) -> _StandIn:
         made = _StandIn(node, self)
-        vars(made)["like"] = like
+        made.like = like
         return made
 
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:

@@ -11,11 +11,11 @@ from epochcast.analyzer.errors import InputError
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from epochcast.analyzer.backends.distributed.graph import Graph  # noqa: E402
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
-from epochcast.analyzer.backends.distributed.models import Configuration, resolve  # noqa: E402
-from epochcast.analyzer.backends.distributed.models.building import build  # noqa: E402
+from epochcast.analyzer.backends.distributed.graph import Graph
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models import Configuration, resolve
+from epochcast.analyzer.backends.distributed.models.building import build
 
 # The keys that decide, with the values of the released models; what a file holds besides is not read.
 LLAMA_8B = {

@@ -11,7 +11,6 @@ from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Ope
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
 from epochcast.analyzer.backends.distributed.partition import partition
-from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.prediction import Memory
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 

@@ -26,7 +26,9 @@ ATTENTION = {
 }
 PLAN = {
     **{f"*attention.{name}": rule for name, rule in ATTENTION.items()},
-    **{"*mlp.gate": "column", "*mlp.up": "column", "*mlp.down": "row", "before.words": "vocabulary", "after.head": "vocabulary"},
+    **dict.fromkeys(("*mlp.gate", "*mlp.up"), "column"),
+    "*mlp.down": "row",
+    **dict.fromkeys(("before.words", "after.head"), "vocabulary"),
 }
 
 

@@ -22,6 +22,7 @@ from epochcast.analyzer.errors import InputError
 _PLANS: tuple[Mapping[str, str], ...] = (
     {  # GPT-2
         "h.*.attn.c_attn": "colwise",
+        "h.*.attn.num_heads": "heads",
         "h.*.attn.split_size": "heads",
         "h.*.attn.c_proj": "rowwise",
         "h.*.mlp.c_fc": "colwise",
@@ -51,7 +52,6 @@ _PLANS: tuple[Mapping[str, str], ...] = (
 
 _RULES = {"colwise": "column", "rowwise": "row", "heads": "heads"}
 _WHOLE = ("replicated_with_grad_allreduce", "replicate")
-
 
 
 class Core(nn.Module):
@@ -152,10 +152,11 @@ def build(of: Configuration, attention: Attention = "fused", length: int = 0, de
         layers = list(module.get_submodule(module.blocks).children())
     if not of.images and not all(any(isinstance(part, Core) for part in layer.modules()) for layer in layers):
         raise InputError(
-            f"{of.name} has layers (model_type {of.kind}) without attention that can be read; give an import path on the command "
-            "line, package.module:factory"
+            f"{of.name} has layers (model_type {of.kind}) without attention that can be read; give an import path on the "
+            "command line, package.module:factory"
         )
-    return module.train()
+    module.train()
+    return module
 
 
 @contextmanager
@@ -223,7 +224,7 @@ def _traits(layer: nn.Module) -> Any:
 
 
 def _is_trait(key: str, value: Any) -> bool:
-    return key not in ("layer_idx", "scaling") and isinstance(value, (bool, int, float, str))
+    return key != "layer_idx" and isinstance(value, (bool, int, str))  # other numbers change no work
 
 
 def tensor_plan(of: Configuration, module: Trained) -> dict[str, str]:
@@ -246,7 +247,9 @@ def tensor_plan(of: Configuration, module: Trained) -> dict[str, str]:
         if how in _WHOLE:
             continue
         if how not in _RULES:
-            raise InputError(f"transformers splits a {of.kind} over tensor ranks by {how}, which is not modelled; use 1 tensor rank")
+            raise InputError(
+                f"transformers splits a {of.kind} over tensor ranks by {how}, which is not modelled; use 1 of them"
+            )
         path, heads = f"{base}.{pattern}", f"{pattern.rpartition('.')[2]}_heads"
         owner = modules.get(path.rpartition(".")[0].replace("*", "0"))
         rules[path] = f"column:{heads}" if how == "colwise" and hasattr(owner, heads) else _RULES[how]

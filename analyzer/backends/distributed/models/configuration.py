@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ _NOT_READ = ("attn_implementation", "auto_map", "dtype", "torch_dtype", "quantiz
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """Attributes of transformers' configurations of experts: mixtral, qwen2_moe, deepseek_v3, dbrx."""
 
+
 @dataclass(frozen=True)
 class Configuration:
     """A model's configuration; ``settings`` is what its ``config.json`` holds, and ``name`` is for people."""
@@ -47,8 +49,8 @@ class Configuration:
         kinds, kind = transformers().models.auto.configuration_auto.CONFIG_MAPPING, self.kind
         if kind not in kinds or not self.architecture:
             raise InputError(
-                f"{self.name} has model_type {kind!r:.60}, which transformers does not train as a language model or a classifier "
-                "of images; give an import path on the command line, package.module:factory"
+                f"{self.name} has model_type {kind!r:.60}, which transformers does not train as a language model or a "
+                "classifier of images; give an import path on the command line, package.module:factory"
             )
         try:
             config = kinds[kind](**_plain(self.settings))
@@ -97,10 +99,8 @@ def transformers() -> Any:
     """The library; raises InputError if it is missing. Importing its models takes some seconds."""
     from epochcast.analyzer.backends.network.find import import_torchvision
 
-    try:
-        import_torchvision()  # which transformers imports, as it is
-    except ImportError:
-        pass  # or does without
+    with suppress(ImportError):
+        import_torchvision()  # which transformers imports where it is
     try:
         import transformers
         import transformers.models.auto.modeling_auto
