@@ -53,31 +53,6 @@ GPT2 = {
     "vocab_size": 50257,
     "n_inner": None,
 }
-OPT = {
-    "model_type": "opt",
-    "hidden_size": 2048,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 32,
-    "ffn_dim": 8192,
-    "vocab_size": 50272,
-    "word_embed_proj_dim": 2048,
-}
-BERT = {
-    "model_type": "bert",
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "vocab_size": 30522,
-}
-VIT = {
-    "model_type": "vit",
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "id2label": {str(label): f"class {label}" for label in range(1000)},
-}
 
 
 def _file(folder: Path, config: Any) -> str:
@@ -99,9 +74,6 @@ def _file(folder: Path, config: Any) -> str:
         ),
         (QWEN2_HALF_B, 494_032_768),
         (GPT2, 124_439_808),
-        (OPT, 1_315_758_080),
-        (BERT, 109_514_298),
-        (VIT, 86_567_656),
     ],
     ids=lambda given: given["model_type"] if isinstance(given, dict) else "",
 )
