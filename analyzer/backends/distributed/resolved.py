@@ -200,7 +200,8 @@ def _model(question: DistributedQuestion) -> Configuration | UserModule:
         raise InputError(
             f"the config has {keys[0]}, which would run the model's own code; that is not allowed here, leave it out"
         )
-    return Configuration("the config", config)
+    kind = config.get("model_type")
+    return Configuration(kind if isinstance(kind, str) else "the config", config)
 
 
 def _plan(path: Path | None) -> Mapping[str, str] | None:

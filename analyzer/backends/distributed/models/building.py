@@ -153,7 +153,7 @@ def build(of: Configuration, attention: Attention = "fused", length: int = 0, de
     if not of.images and not all(any(isinstance(part, Core) for part in layer.modules()) for layer in layers):
         raise InputError(
             f"{of.name} has layers (model_type {of.kind}) without attention that can be read; give an import path on the "
-            "command line, package.module:factory"
+            "command line"
         )
     module.train()
     return module

@@ -50,7 +50,7 @@ class Configuration:
         if kind not in kinds or not self.architecture:
             raise InputError(
                 f"{self.name} has model_type {kind!r:.60}, which transformers does not train as a language model or a "
-                "classifier of images; give an import path on the command line, package.module:factory"
+                "classifier of images; give an import path on the command line"
             )
         try:
             config = kinds[kind](**_plain(self.settings))
