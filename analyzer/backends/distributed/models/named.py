@@ -18,6 +18,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
         "model_type": "gpt2",
         "activation_function": "gelu_pytorch_tanh",
         "vocab_size": 51200,  # Megatron-LM: GPT-2's vocabulary padded (Narayanan et al. 2021, section 5)
+        "max_position_embeddings": 2048,  # Brown et al. 2020, section 2.1
         **dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0),  # as today's pretraining
     },
     "opt": {"model_type": "opt"},
