@@ -116,12 +116,8 @@ def find(grid: Grid) -> TrackedCycle | None:
     if not hypotheses:
         return None
     best = _chosen(hypotheses, folding)
-    cycles = folding.samples / best.period
-    steps = [each for each in hypotheses if each.period < best.period / STEPS]
-    rival = 0.0
-    for each in hypotheses:  # some of these steps are none
-        many = any(step.evidence > each.evidence and _is_multiple(each.period / step.period) for step in steps)
-        rival = rival if many or _is_related(best.period, each.period, cycles) else max(rival, each.evidence)
+    rest, scale = folding.without(best.period)
+    rival = max((_left(each, each.period / best.period, rest, scale) for each in hypotheses), default=0.0)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -332,18 +328,20 @@ def _is_multiple(ratio: float) -> bool:
     return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
-def _is_related(period: float, other: float, cycles: float) -> bool:
-    """Whether another period is no rival: as good as the same, a multiple, a simple fraction, or steps.
+def _left(rival: _Hypothesis, ratio: float, rest: Folding, scale: int) -> float:
+    """The evidence [nats] of a period that the best one does not explain: none if that is the same, a multiple, or its steps.
 
-    A fold of so many cycles does not tell periods apart that differ by 0.8 of a cycle over a window.
+    Args:
+        rival: the period.
+        ratio: of it to the best one.
+        rest: what the best one leaves, of so many samples each.
+        scale: see `rest`.
     """
-    near = float(np.clip(0.8 / min(cycles, WINDOW), 0.03, 0.15))
-    ratio = other / period
-    if abs(np.log(ratio)) < near or ratio < 1 / STEPS:
-        return True
-    most = 6 if period <= MOST_SAMPLES else 4  # strict cycles of few readings share more beats with them
-    simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= most)
-    return any(abs(ratio * a / b - 1) < max(RELATED, near) for a, b in simple)
+    if ratio < 1 / STEPS or same(ratio, 1.0) or _is_multiple(max(ratio, 1 / ratio)):
+        return 0.0
+    period = rival.period / scale
+    left = rest.evidence(period) if FEWEST_FOLDED <= period <= rest.samples / FEWEST_CYCLES else 0.0
+    return max(0.0, min(rival.folded, left)) + TRACKED * rival.tracked
 
 
 def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH) -> Track | None:
