@@ -52,7 +52,7 @@ class Folding:
         self._levels = [(values * seen, seen)]
         while self._levels[-1][1].size >= 2 * MOST_SAMPLES:
             self._levels.append(_halved(*self._levels[-1]))
-        self._sums = [np.cumsum(np.pad(np.vstack(both), ((0, 0), (1, 0))), axis=1) for both in self._levels]
+        self._sums = [_sums(*both) for both in self._levels]
         self._detrended: tuple[int, float, Array] | None = None
         self._evidence: dict[tuple[float, int, int], float] = {}
 
@@ -115,7 +115,7 @@ class Folding:
         return max(scores, default=0.0) > BEAT + max(0.0, self._folded(period, LONG_WINDOW, 0, FEW_BINS))
 
     def without(self, period: float) -> tuple["Folding", int]:
-        """What is left when a cycle [samples] is taken away, at a scale that still shows its quarters, and samples per sample."""
+        """What is left when a cycle [samples] is taken away, at a scale that shows its quarters, and samples per its sample."""
         level = self._level(period / 4)
         rest, template, seen = self._predicted(level, period, WINDOW, 0, 0, self.samples)
         rest -= _shrink(rest, template)[:, None, None] * template
@@ -155,11 +155,8 @@ class Folding:
         values = values[:, : windows * size].reshape(-1, windows, size)
         seen = seen[: windows * size].reshape(windows, size)
         # In place and by `take`, whose rows stay together in memory, here and below: half of the time is memory's.
-        readings = np.maximum(seen.sum(axis=1), 1)
-        values = values - (values.sum(axis=2) / readings)[:, :, None]
+        values = values - (values.sum(axis=2) / np.maximum(seen.sum(axis=1), 1))[:, :, None]
         values *= seen
-        # A window of setup, or of another load, must not drown the others.
-        values /= np.sqrt(np.einsum("mwn,mwn->mw", values, values) / readings + FLOOR)[:, :, None]
         turns = np.arange(size) / length
         cycle, bins = turns.astype(int), bins or int(np.ceil(length))
         place = ((turns - cycle) * bins).astype(int).clip(0, bins - 1)
@@ -177,13 +174,18 @@ class Folding:
         return values, sums, seen
 
     def _without_trend(self, level: int, length: float) -> Array:
-        """Channels less their mean over three periods, of variance 1; those of periods next to each other are the same."""
+        """Channels less their mean over three periods, of variance 1 over a window; those of about a period are the same.
+
+        A part of setup, or of another load, must not drown the others.
+        """
         width = round(3 * length * 2 ** (round(np.log2(length) * 16) / 16 - np.log2(length))) | 1
         if self._detrended is None or self._detrended[:2] != (level, width):
             values, seen = self._levels[level]
             rest = (values - _running_mean(self._sums[level], width)) * seen
             spread = np.sqrt(np.einsum("mn,mn->m", rest, rest) / max(1.0, seen.sum()))
-            self._detrended = level, width, rest / np.where(spread > 1e-9, spread, np.inf)[:, None]
+            rest /= np.where(spread > 1e-9, spread, np.inf)[:, None]
+            rest /= np.sqrt(_running_mean(_sums(rest**2, seen), WINDOW * width // 3) + FLOOR)
+            self._detrended = level, width, rest
         return self._detrended[2]
 
 
@@ -272,6 +274,11 @@ def _halved(values: Array, seen: Array) -> tuple[Array, Array]:
     total = sum(weight * mask[at : at + n] for at, weight in enumerate(weights))[::2]  # type: ignore[index]
     kept = (total > 0.5).astype(np.float64)
     return sums / np.maximum(total, 1e-9) * kept, kept
+
+
+def _sums(values: Array, seen: Array) -> Array:
+    """Sums of (m, n) values, and of (n,) readings, before each place: (m + 1, n + 1)."""
+    return np.cumsum(np.pad(np.vstack([values, seen]), ((0, 0), (1, 0))), axis=1)
 
 
 def _running_mean(sums: Array, width: int) -> Array:
