@@ -15,7 +15,6 @@ from epochcast.detector.methods.track.fold import (
     FEWEST_CYCLES,
     MOST_SAMPLES,
     MULTIPLES,
-    WINDOW,
     Folding,
     even_boundaries,
     exact_period,
@@ -115,7 +114,7 @@ def find(grid: Grid) -> TrackedCycle | None:
     hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses, folding)
+    best = _chosen(hypotheses)
     rest, scale = folding.without(best.period)
     rival = max((_left(each, each.period / best.period, rest, scale) for each in hypotheses), default=0.0)
     is_beat = folding.is_beat(best.period)
@@ -266,10 +265,11 @@ def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypoth
     ]
 
 
-def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
+def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
-    chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples((each for each in hypotheses if each is chosen or each.evidence >= OUTER), folding)
+    best = max(hypotheses, key=lambda each: each.evidence)
+    chosen = min((best, *(each for each in hypotheses if _is_part(each, best))), key=lambda each: each.period)
+    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
@@ -281,36 +281,18 @@ def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
     return ratio > MULTIPLES[-1] or (ratio > 1 and outer.evidence > step.evidence)
 
 
-def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
-    """The shortest part of a cycle, or of many in it, that has about its evidence; itself without any."""
-    many = [each for each in hypotheses if each.period < of.period / MULTIPLES[-1] and each.evidence >= FRACTION * of.evidence]
-    return min((*many, *(each for each in hypotheses if _is_part(each, of)), of), key=lambda each: each.period)
-
-
-def _without_multiples(hypotheses: Iterable[_Hypothesis], folding: Folding) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with about their evidence.
-
-    Nearly any number is close to a whole one where it is large: there the shorter cycle must keep its phase in the longer one.
-    """
-
-    def repeats(longer: _Hypothesis, many: int) -> bool:
-        kept = folding.evidence(longer.period / many, many * WINDOW)
-        return many * RELATED < 1 / 4 or kept > FRACTION * longer.folded
-
+def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with about their evidence."""
     own: list[_Hypothesis] = []
     for each in sorted(hypotheses, key=lambda each: each.period):
-        if not any(repeats(each, round(each.period / one.period)) for one in own if _is_part(one, each)):
+        if not any(_is_part(one, each) for one in own):
             own.append(each)
     return own
 
 
 def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
-    """Whether a cycle is a fraction of another one and has about its evidence, also as a track where that shows the other best.
-
-    Where epochs are moved by half of one after some of them, the mean of all repeats after a half, and no cycle does.
-    """
-    followed = part.period < FEWEST_READINGS or of.tracked < of.folded or part.tracked >= FRACTION * of.tracked
-    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence and followed
+    """Whether a cycle is a fraction of another one and has about its evidence."""
+    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence
 
 
 def _is_beat(period: float, step: float) -> bool:
