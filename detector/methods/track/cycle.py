@@ -51,9 +51,8 @@ PER_OCTAVE = 2
 TRACKED = 0.5
 
 #: The shortest fraction with this share of the best evidence is the cycle; one of more than `MULTIPLES` of these with this
-#: evidence, and this share of theirs, holds them as its steps. ../shared/research/period_fold.md; the last by choice: epochs
-#: of real traces have 0.34 and more, beats 0.14 and less (there a tenth).
-FRACTION, OUTER, HELD = 0.35, 10.0, 0.25
+#: evidence holds them as its steps. ../shared/research/period_fold.md.
+FRACTION, OUTER = 0.35, 10.0
 
 #: Periods whose ratio is this close to a whole number belong together. By choice.
 RELATED = 0.04
@@ -258,8 +257,7 @@ def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
     best = max(hypotheses, key=lambda each: each.evidence)
     chosen = min((best, *(each for each in hypotheses if _is_part(each, best))), key=lambda each: each.period)
-    least = max(OUTER, HELD * chosen.evidence)
-    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= least)
+    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
