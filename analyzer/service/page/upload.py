@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.service.limits import crowded
 from epochcast.analyzer.service.page.job_page import RATIO_ONLY
@@ -51,7 +51,7 @@ def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str,
     """Return what the template shows of the form, filled as it was ``sent``, without an answer; ``address``: of the service."""
     sent = sent or Sent()
     return {
-        "gpu_names": sorted(parts.catalog),
+        "gpu_names": sorted(parts.advisor.catalog),
         "gpu": sent.gpu,
         "count": sent.count,
         "epoch_time": sent.epoch_time,
@@ -70,7 +70,7 @@ def answer_page(parts: Parts, address: str, sent: Sent, source: Source) -> dict[
         InputError: nothing can be predicted from it, in one sentence.
     """
     count = _count(sent.count)
-    answer = parts.advisor.answer([source], JobQuestion(gpus=count, renting=parts.advisor.renting))
+    answer = parts.advisor.answer([source], JobQuestion(), recommend=True, gpus=count)
     return form_page(parts, address, sent) | {
         "answer": answer,
         "name": sent.name or "Your upload",
@@ -119,4 +119,4 @@ def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
         profile = read_profile(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the file begins like a profile but is not JSON: {error!s:.200}; send a profile or trace") from error
-    return Source(name="the profile", profile=profile, gpu=parts.catalog.resolve(gpu or profile.gpu))
+    return Source(name="the profile", profile=profile, gpu=parts.advisor.catalog.resolve(gpu or profile.gpu))
