@@ -121,6 +121,6 @@ def test_the_network_of_a_command(command: str, network: tuple[str, str] | None)
 def test_families_leave_together(rates: list[Profile], catalog: Catalog) -> None:
     assert all(profile.type for profile in rates)
     pairs = make_pairs(rates, catalog)
-    for train, test in splits(pairs, "new-workload", families=True):
+    for train, test in splits(pairs, "P3", families=True):
         held, tested = ({network_family(str(pairs[row].source.group)) for row in rows} for rows in (train, test))
         assert not held & tested

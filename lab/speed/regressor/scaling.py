@@ -80,7 +80,7 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Gpu
         answers = recipe.answer([moved[row][0] for row in rows.tolist()])
         error[rows], scale[rows] = answers.log_ratio, answers.scale
 
-    _, _, answers = out_of_fold(at_equal, "new-workload", DefaultRecipe(), also=ask)
+    _, _, answers = out_of_fold(at_equal, "P3", DefaultRecipe(), also=ask)
     assert answers is not None
     scaled = (answers.log_ratio - np.log(actual_ratio(at_equal))) / answers.scale
     of_equal = np.array([pair.source.group for pair in at_equal])
