@@ -28,7 +28,7 @@ from epochcast.regressor.profile import Profile
 from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
-from epochcast.regressor.scaling import GpuCountScaling, growths_in
+from epochcast.regressor.scaling import GpuCountScaling
 from epochcast.regressor.telemetry import METRICS, has_telemetry
 
 SHIPPED = Path(__file__).parent / "models" / "default"
@@ -52,7 +52,6 @@ class LatencyPredictor:
         catalog: the possible target GPUs.
         recipe: the fitted recipe.
         reliability: accuracy of its answers, measured on pairs that were left out of the fit.
-        scaling: the effect of another number of GPUs.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
         calibrations: corrections from anchors measured on new GPUs.
     """
@@ -61,7 +60,6 @@ class LatencyPredictor:
     catalog: Catalog
     recipe: DefaultRecipe
     reliability: Reliability
-    scaling: GpuCountScaling
     training: dict[str, Any]
     calibrations: tuple[Calibration, ...] = ()
 
@@ -84,8 +82,7 @@ class LatencyPredictor:
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
         progress("fit")
-        scaling = GpuCountScaling.fit(growths_in(profiles, catalog))
-        return cls(catalog, recipe.fit(pairs), reliability, scaling, training_of(profiles, pairs))
+        return cls(catalog, recipe.fit(pairs), reliability, training_of(profiles, pairs))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -133,7 +130,7 @@ class LatencyPredictor:
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
         """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (decision 0042)."""
-        return self.scaling.on_gpus(prediction, self.catalog[prediction.gpu], gpus)
+        return GpuCountScaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
@@ -141,7 +138,8 @@ class LatencyPredictor:
         batch = max(gpu.memory / source.memory, 1.0) ** _BATCH_BY_MEMORY
         if batch == 1:
             return prediction
-        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus)
+        scaling = GpuCountScaling()
+        log_factor = scaling.log_seconds(gpu, gpus, batch) - scaling.log_seconds(gpu, gpus)
         log_factor -= _OF_BATCH * math.log(batch)
         why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
         return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
@@ -231,7 +229,6 @@ class LatencyPredictor:
             "intervals": self.reliability.intervals,
             "training": self.training,
             "accuracy": self.reliability.accuracy,
-            "scaling": self.scaling,
             "calibrations": [asdict(calibration) for calibration in self.calibrations],
         }
         save(Path(folder), RegressorManifest, state, self.recipe.arrays())
@@ -249,7 +246,6 @@ class LatencyPredictor:
             catalog=load_catalog() if catalog is None else catalog,
             recipe=DefaultRecipe(**manifest.parameters).restore(manifest.recipe, arrays),
             reliability=Reliability(manifest.accuracy, manifest.intervals),
-            scaling=manifest.scaling,
             training=manifest.training,
             calibrations=tuple(manifest.calibrations),
         )

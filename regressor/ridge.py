@@ -116,6 +116,8 @@ class BlockedRidge:
         for block in _LEVELS:
             keys = {_level(block, rate.gpu, rate.work) for rate in rates}
             self.levels_[block] = {key: column for column, key in enumerate(sorted(keys))}
+        short = sorted({rate.work.family for rate in rates if rate.work.short and rate.work.family})
+        self.families_, self.short_ = {family: column for column, family in enumerate(short)}, _SHORT
         works = np.unique([rate.key for rate in rates], return_inverse=True)[1]
         Z = _centred(self._columns([rate.gpu for rate in rates], [rate.work for rate in rates]), works)
         y = _centred(np.array([[rate.log_rate] for rate in rates]), works)[:, 0]
@@ -124,6 +126,7 @@ class BlockedRidge:
         for _ in range(_ROUNDS):
             self._solve(Z, y, origins)
             self.noise_ = self._scatter(Z, y, origins, works)
+            self.short_ = self._scatter_of_short()
         self._solve(Z, y, origins)
         return self
 
@@ -133,6 +136,15 @@ class BlockedRidge:
         information = A.T @ A + np.diag(1 / self._scales() ** 2)
         self._covariance = cho_solve(cho_factor(information), np.eye(len(information)))
         self._coefficients = self._covariance @ (A.T @ (y / deviation))
+
+    def _scatter_of_short(self) -> float:
+        """How much families of short steps differ in what a faster GPU brings them, by the same fixed point."""
+        if len(self.families_) < 3:
+            return self.short_
+        begin = len(self._centre) * (2 + len(PRECISIONS) + len(JOB_TYPES)) + 1
+        rows = slice(begin, begin + len(self.families_))
+        b, left = self._coefficients[rows], np.diag(self._covariance)[rows]
+        return math.sqrt(float(b @ b) / (len(b) - float(left.sum()) / self.short_**2))
 
     def _scatter(self, Z: Matrix, y: Vector, origins: NDArray[np.str_], works: NDArray[np.intp]) -> dict[str, float]:
         """Standard deviation of one rate by origin, one step of a fixed point (MacKay 1992, "Bayesian interpolation")."""
@@ -166,6 +178,9 @@ class BlockedRidge:
             change = change[:, used]
             mean[rows] = change @ self._coefficients[used]
             variance[rows] = ((change @ self._covariance[np.ix_(used, used)]) * change).sum(axis=1)
+        speeds = np.array([log_speed(gpu, work.precision) for gpu, work in distinct])
+        new = np.array([0.0 if work.family in self.families_ else work.short for _, work in distinct])
+        variance += (self.short_ * new[here] * (speeds[here] - speeds[there])) ** 2
         for block, scale in _LEVELS.items():
             keys = [_level(block, gpu, work) for gpu, work in distinct]
             unseen, named = np.array([key not in self.levels_[block] for key in keys], dtype=float), np.array(keys)
@@ -227,7 +242,8 @@ class BlockedRidge:
         job_type = _one_hot([work.type for work in works], {name: place for place, name in enumerate(JOB_TYPES)})
         numbers = np.array([[math.log2(work.gpus) / 3] for work in works])  # 1 for the eight GPUs of a machine
         short = np.array([[work.short] for work in works]) * _log_speed(figures)[at, None]
-        parts = [sheet, _each(sheet, precision), _each(sheet, job_type), sheet * numbers, short]
+        family = _one_hot([work.family for work in works], self.families_)
+        parts = [sheet, _each(sheet, precision), _each(sheet, job_type), sheet * numbers, short, short * family]
         parts += [curve, _each(curve, precision), _each(curve, job_type)]
         for block, levels in self.levels_.items():
             parts.append(_one_hot([_level(block, gpu, work) for gpu, work in zip(gpus, works, strict=True)], levels))
@@ -236,7 +252,7 @@ class BlockedRidge:
     def _scales(self) -> Vector:
         figures, precisions, types = len(self._centre), len(PRECISIONS), len(JOB_TYPES)
         scales = [_SHEET] * figures + [_SHEET_BY_PRECISION] * (figures * precisions) + [_SHEET_BY_TYPE] * (figures * types)
-        scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [_CURVE] * _CURVES
+        scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [self.short_] * len(self.families_) + [_CURVE] * _CURVES
         scales += [_CURVE_BY_PRECISION] * (_CURVES * precisions) + [_CURVE_BY_TYPE] * (_CURVES * types)
         for block, levels in self.levels_.items():
             scales += [_LEVELS[block]] * len(levels)

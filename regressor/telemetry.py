@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 
 from epochcast.regressor.arrays import part, under
-from epochcast.regressor.boosting import SHARE, Boosting
+from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names
@@ -84,7 +84,7 @@ class TelemetryModel:
             few = np.random.default_rng(0).choice(few, _MOST_ROWS, replace=False)
         weights = np.ones(len(pairs))
         weights[few] = self._fit_process(at(pairs, few), rest[few])
-        self._trees = Boosting(self._iterations).fit(self._rows(pairs), rest, weights)
+        self._trees = boosted(self._rows(pairs), rest, weights, self._iterations)
         return self
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
@@ -101,7 +101,7 @@ class TelemetryModel:
         variance = np.maximum(2 * _AMPLITUDE**2 * own - known, 0.0)
         # The part of a pair's own is no part of a pair of GPUs that nobody recorded: the others stand for it.
         variance = np.where(seen.any(axis=1), variance, np.maximum(variance - 2 * _AMPLITUDE**2 * (1 - _COMMON), 0.0))
-        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(self._rows(pairs))
+        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(self._rows(pairs), thread_count=1)
         return Ratios(self._base(pairs) + mean, variance + 2 * _NOISE**2)
 
     def _fit_process(self, pairs: Sequence[Pair], rest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -179,7 +179,7 @@ class TelemetryModel:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted arrays."""
         names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
-        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": self._trees.stored}
+        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": array_of(self._trees)}
         return own | under("ridge", self._ridge.arrays())
 
     @classmethod
@@ -192,7 +192,7 @@ class TelemetryModel:
         model._ridge = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
         for name in arrays.keys() - under("ridge", part(arrays, "ridge")).keys():
             setattr(model, f"_{name}", arrays[name])
-        model._trees = Boosting.of_array(arrays["trees"])
+        model._trees = model_of(arrays["trees"])
         model._factor_points()
         return model
 

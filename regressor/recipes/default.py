@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.arrays import Arrays, part, under
-from epochcast.regressor.boosting import SHARE, Boosting
+from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least, busy_share
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.job_types import JOB_TYPES, JobType, network_family
@@ -71,7 +71,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = [(pair, works[_key(pair.source)]) for pair in pairs]
         sizes = Counter(work.family for _, work in rows)
         weights = np.array([1 / math.sqrt(sizes[work.family]) for _, work in rows])
-        self.boosting_ = Boosting(self.iterations, rising=7).fit(_features(rows), np.log(actual_ratio(pairs)), weights)
+        self.boosting_ = boosted(_features(rows), np.log(actual_ratio(pairs)), weights, self.iterations, rising=7)
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
         self.telemetry_ = None
         if len(recorded) > 1:
@@ -147,7 +147,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.members == "ridge":
             return ratios
         both = np.concatenate([_features(rows), _features(rows, back=True)])
-        there, back = np.split(self.boosting_.predict(both), 2)
+        there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
         measured = [self.ridge_.knows_family(work.family, pair.source_gpu, pair.target_gpu) for pair, work in rows]
         share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
@@ -185,12 +185,12 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
         telemetry = {} if self.telemetry_ is None else under("telemetry", self.telemetry_.arrays())
-        return under("ridge", self.ridge_.arrays()) | {"boosting": self.boosting_.stored} | telemetry
+        return under("ridge", self.ridge_.arrays()) | {"boosting": array_of(self.boosting_)} | telemetry
 
     def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
         """Take :meth:`state` and :meth:`arrays`."""
         self.ridge_ = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
-        self.boosting_, self.types_ = Boosting.of_array(arrays["boosting"]), dict(state["types"])
+        self.boosting_, self.types_ = model_of(arrays["boosting"]), dict(state["types"])
         stored = state["telemetry"]
         self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, part(arrays, "telemetry"))
         return self

@@ -8,6 +8,7 @@ import pytest
 
 from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
+from epochcast.regressor.scaling import GpuCountScaling
 
 GPUS = list(load_catalog().values())
 
@@ -63,7 +64,7 @@ def test_waiting_stays_on_any_number_of_gpus(shipped: LatencyPredictor, make_pro
         profile = make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=0.4, gpus=8)
         eight = shipped.predict(profile, [name])[0]
         one = shipped.on_gpus(eight, 1)
-        on_one, on_eight = (shipped.scaling.log_seconds(shipped.catalog[name], gpus) for gpus in (1, 8))
+        on_one, on_eight = (GpuCountScaling().log_seconds(shipped.catalog[name], gpus) for gpus in (1, 8))
         assert one.ratio == pytest.approx(0.4 + (eight.ratio - 0.4) * np.exp(on_one - on_eight))
         assert shipped.on_gpus(one, 8).ratio == pytest.approx(eight.ratio)
         many = shipped.on_gpus(eight, 64)
