@@ -2,9 +2,10 @@
 
 log rate of a work on GPU g = what the work costs anywhere + z·b + noise. The blocks of z are the data sheet x(g, precision),
 smooth curves q(x) of it, both by precision and by type of the job, a switch for steps that are too short to fill a GPU, and one
-level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family. b of a block is normal
-around 0 with the block's own deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that
-intervals need. A level that was never measured keeps its prior variance. Formulas and ablations:
+level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family. Families of short steps
+have a switch each, as some fill a GPU in them and some wait for launches. b of a block is normal around 0 with the block's own
+deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that intervals need. A level that
+was never measured keeps its prior variance. Formulas and ablations:
 ../shared/research/latency_model.md.
 """
 
@@ -32,11 +33,12 @@ SHEET_FIGURES = (
 """The figures of the catalogue that x(g, p) is made of."""
 
 # Standard deviations of the coefficients by block, in log rate: from the marginal likelihood of the visible rates, rounded
-# (latency_model.md, "Model"). The last four are those of single levels.
+# (latency_model.md, "Model"). Those of levels come last; how much families of short steps differ is where its estimate begins.
 _SHEET, _SHEET_BY_PRECISION, _SHEET_BY_TYPE, _SHEET_BY_GPUS = 0.25, 0.03, 0.03, 0.05
 _SHORT = 0.20
 _CURVE, _CURVE_BY_PRECISION, _CURVE_BY_TYPE = 0.06, 0.04, 0.15
-_LEVELS = {"gpu": 0.055, "gpu of type": 0.07, "gpu of family": 0.08, "architecture of family": 0.10}
+_SHORT_OF_FAMILY = "short step of family"
+_LEVELS = {"gpu": 0.055, "gpu of type": 0.07, "gpu of family": 0.08, "architecture of family": 0.10, _SHORT_OF_FAMILY: _SHORT}
 
 # Squared length scale of the curves in standardised figures, as many as there are figures, and how many curves: by choice
 # (latency_model.md).
@@ -106,6 +108,7 @@ class BlockedRidge:
 
     Attributes:
         levels_: block -> levels that were measured, in the order of their columns.
+        scales_: block of levels -> standard deviation of their coefficients.
         noise_: standard deviation of one log rate by origin.
     """
 
@@ -116,17 +119,15 @@ class BlockedRidge:
         for block in _LEVELS:
             keys = {_level(block, rate.gpu, rate.work) for rate in rates}
             self.levels_[block] = {key: column for column, key in enumerate(sorted(keys))}
-        short = sorted({rate.work.family for rate in rates if rate.work.short and rate.work.family})
-        self.families_, self.short_ = {family: column for column, family in enumerate(short)}, _SHORT
         works = np.unique([rate.key for rate in rates], return_inverse=True)[1]
         Z = _centred(self._columns([rate.gpu for rate in rates], [rate.work for rate in rates]), works)
         y = _centred(np.array([[rate.log_rate] for rate in rates]), works)[:, 0]
         origins = np.array([rate.origin for rate in rates])
         self.noise_: dict[str, float] = {}
+        self.scales_ = dict(_LEVELS)
         for _ in range(_ROUNDS):
             self._solve(Z, y, origins)
-            self.noise_ = self._scatter(Z, y, origins, works)
-            self.short_ = self._scatter_of_short()
+            self.noise_, self.scales_[_SHORT_OF_FAMILY] = self._scatter(Z, y, origins, works), self._scatter_of_short()
         self._solve(Z, y, origins)
         return self
 
@@ -136,15 +137,6 @@ class BlockedRidge:
         information = A.T @ A + np.diag(1 / self._scales() ** 2)
         self._covariance = cho_solve(cho_factor(information), np.eye(len(information)))
         self._coefficients = self._covariance @ (A.T @ (y / deviation))
-
-    def _scatter_of_short(self) -> float:
-        """How much families of short steps differ in what a faster GPU brings them, by the same fixed point."""
-        if len(self.families_) < 3:
-            return self.short_
-        begin = len(self._centre) * (2 + len(PRECISIONS) + len(JOB_TYPES)) + 1
-        rows = slice(begin, begin + len(self.families_))
-        b, left = self._coefficients[rows], np.diag(self._covariance)[rows]
-        return math.sqrt(float(b @ b) / (len(b) - float(left.sum()) / self.short_**2))
 
     def _scatter(self, Z: Matrix, y: Vector, origins: NDArray[np.str_], works: NDArray[np.intp]) -> dict[str, float]:
         """Standard deviation of one rate by origin, one step of a fixed point (MacKay 1992, "Bayesian interpolation")."""
@@ -158,6 +150,13 @@ class BlockedRidge:
             deviation = math.sqrt(float(residual[rows] @ residual[rows]) / freedom)
             scatter[origin] = min(max(deviation, _LEAST_NOISE), _MOST_NOISE)
         return scatter
+
+    def _scatter_of_short(self) -> float:
+        """How much families of short steps differ, one step of the same fixed point; the start where none was measured."""
+        before, last = self.scales_[_SHORT_OF_FAMILY], slice(-len(self.levels_[_SHORT_OF_FAMILY]), None)
+        b, left = self._coefficients[last], np.diag(self._covariance)[last]
+        freedom = float(np.sum(1 - left / before**2))
+        return math.sqrt(float(b @ b) / freedom) if freedom > 1 else before
 
     def compare(self, sources: Sequence[Gpu], targets: Sequence[Gpu], works: Sequence[Work]) -> Ratios:
         """Log of target over source seconds of each of n works, (n,); a GPU without a rate has its data sheet."""
@@ -178,13 +177,12 @@ class BlockedRidge:
             change = change[:, used]
             mean[rows] = change @ self._coefficients[used]
             variance[rows] = ((change @ self._covariance[np.ix_(used, used)]) * change).sum(axis=1)
-        speeds = np.array([log_speed(gpu, work.precision) for gpu, work in distinct])
-        new = np.array([0.0 if work.family in self.families_ else work.short for _, work in distinct])
-        variance += (self.short_ * new[here] * (speeds[here] - speeds[there])) ** 2
-        for block, scale in _LEVELS.items():
+        for block, scale in self.scales_.items():
             keys = [_level(block, gpu, work) for gpu, work in distinct]
-            unseen, named = np.array([key not in self.levels_[block] for key in keys], dtype=float), np.array(keys)
-            variance += np.where(named[here] == named[there], 0.0, unseen[here] + unseen[there]) * scale**2
+            named, unseen = np.array(keys), np.array([key not in self.levels_[block] for key in keys])
+            size = unseen * np.array([_size(block, gpu, work) for gpu, work in distinct])
+            same = named[here] == named[there]
+            variance += np.where(same, (size[here] - size[there]) ** 2, size[here] ** 2 + size[there] ** 2) * scale**2
         return Ratios(mean, variance)
 
     def noise(self, origin: str | None) -> float:
@@ -242,20 +240,21 @@ class BlockedRidge:
         job_type = _one_hot([work.type for work in works], {name: place for place, name in enumerate(JOB_TYPES)})
         numbers = np.array([[math.log2(work.gpus) / 3] for work in works])  # 1 for the eight GPUs of a machine
         short = np.array([[work.short] for work in works]) * _log_speed(figures)[at, None]
-        family = _one_hot([work.family for work in works], self.families_)
-        parts = [sheet, _each(sheet, precision), _each(sheet, job_type), sheet * numbers, short, short * family]
+        parts = [sheet, _each(sheet, precision), _each(sheet, job_type), sheet * numbers, short]
         parts += [curve, _each(curve, precision), _each(curve, job_type)]
         for block, levels in self.levels_.items():
-            parts.append(_one_hot([_level(block, gpu, work) for gpu, work in zip(gpus, works, strict=True)], levels))
+            rows = list(zip(gpus, works, strict=True))
+            sizes = np.array([[_size(block, gpu, work)] for gpu, work in rows])
+            parts.append(sizes * _one_hot([_level(block, gpu, work) for gpu, work in rows], levels))
         return np.concatenate(parts, axis=1)
 
     def _scales(self) -> Vector:
         figures, precisions, types = len(self._centre), len(PRECISIONS), len(JOB_TYPES)
         scales = [_SHEET] * figures + [_SHEET_BY_PRECISION] * (figures * precisions) + [_SHEET_BY_TYPE] * (figures * types)
-        scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [self.short_] * len(self.families_) + [_CURVE] * _CURVES
+        scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [_CURVE] * _CURVES
         scales += [_CURVE_BY_PRECISION] * (_CURVES * precisions) + [_CURVE_BY_TYPE] * (_CURVES * types)
         for block, levels in self.levels_.items():
-            scales += [_LEVELS[block]] * len(levels)
+            scales += [self.scales_[block]] * len(levels)
         return np.array(scales)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -265,14 +264,15 @@ class BlockedRidge:
 
     def state(self) -> dict[str, Any]:
         """What was learnt in names, as JSON values."""
-        return {"levels": {block: list(levels) for block, levels in self.levels_.items()}, "noise": self.noise_}
+        levels = {block: list(levels) for block, levels in self.levels_.items()}
+        return {"levels": levels, "scales": self.scales_, "noise": self.noise_}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The ridge of :meth:`state` and :meth:`arrays`."""
         ridge = cls()
         ridge.levels_ = {block: {key: column for column, key in enumerate(keys)} for block, keys in state["levels"].items()}
-        ridge.noise_ = dict(state["noise"])
+        ridge.scales_, ridge.noise_ = dict(state["scales"]), dict(state["noise"])
         for name, array in arrays.items():
             setattr(ridge, f"_{name}", array.astype(np.float64))
         return ridge
@@ -314,7 +314,16 @@ def _level(block: str, gpu: Gpu, work: Work) -> str:
         return f"{gpu.name}|{work.type or ''}"
     if block == "gpu of family":
         return f"{gpu.name}|{work.family or ''}"
+    if block == _SHORT_OF_FAMILY:
+        return work.family or ""
     return f"{gpu.compute_capability:.1f}|{work.precision}|{work.family or ''}"
+
+
+def _size(block: str, gpu: Gpu, work: Work) -> float:
+    """What a level's coefficient is multiplied by."""
+    if block != _SHORT_OF_FAMILY:
+        return 1.0
+    return work.short * log_speed(gpu, work.precision) if work.short else 0.0
 
 
 def _kernel(a: Matrix, b: Matrix) -> Matrix:
