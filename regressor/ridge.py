@@ -198,9 +198,9 @@ class BlockedRidge:
         """Whether the GPU was measured."""
         return gpu.name in self.levels_["gpu"]
 
-    def knows_family(self, family: str | None, *gpus: Gpu) -> bool:
-        """Whether jobs of a family were measured on each of the GPUs."""
-        return all(family in self._families[gpu.name] for gpu in gpus)
+    def knows_family(self, work: Work, *gpus: Gpu) -> bool:
+        """Whether jobs of a work's family were measured on each of the GPUs."""
+        return all(_level("gpu of family", gpu, work) in self.levels_["gpu of family"] for gpu in gpus)
 
     def jobs_on_both(self, source: Gpu, target: Gpu) -> int:
         """How many families of jobs were measured on both GPUs."""
@@ -210,7 +210,7 @@ class BlockedRidge:
     def _families(self) -> dict[str, set[str]]:
         families: dict[str, set[str]] = defaultdict(set)
         for key in self.levels_["gpu of family"]:
-            gpu, _, family = key.partition("|")
+            gpu, family, *_ = key.split("|")
             families[gpu].add(family)
         return families
 
@@ -307,16 +307,19 @@ def shortness(log_of_step: float) -> float:
 
 
 def _level(block: str, gpu: Gpu, work: Work) -> str:
-    """The level of a block that a rate belongs to; one of an unknown type or family is never among those that were measured."""
-    if block == "gpu":
-        return gpu.name
-    if block == "gpu of type":
-        return f"{gpu.name}|{work.type or ''}"
-    if block == "gpu of family":
-        return f"{gpu.name}|{work.family or ''}"
-    if block == _SHORT_OF_FAMILY:
-        return work.family or ""
-    return f"{gpu.compute_capability:.1f}|{work.precision}|{work.family or ''}"
+    """The level of a block that a rate belongs to; one of an unknown type or family is never among those that were measured.
+
+    What a type or a family does in short steps says nothing of it in steps that fill a GPU.
+    """
+    job_type, family = (f"{name or ''}{'|short' * (work.short > 0)}" for name in (work.type, work.family))
+    levels = {
+        "gpu": gpu.name,
+        "gpu of type": f"{gpu.name}|{job_type}",
+        "gpu of family": f"{gpu.name}|{family}",
+        "architecture of family": f"{gpu.compute_capability:.1f}|{work.precision}|{family}",
+        _SHORT_OF_FAMILY: family,
+    }
+    return levels[block]
 
 
 def _size(block: str, gpu: Gpu, work: Work) -> float:

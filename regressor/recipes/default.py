@@ -149,7 +149,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         both = np.concatenate([_features(rows), _features(rows, back=True)])
         there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
-        measured = [self.ridge_.knows_family(work.family, pair.source_gpu, pair.target_gpu) for pair, work in rows]
+        measured = [self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows]
         share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
         return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
 

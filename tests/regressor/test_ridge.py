@@ -42,7 +42,7 @@ def test_answers_are_those_of_one_gaussian_process(catalog: Catalog) -> None:
         found = ridge.compare([catalog["T4"]], [catalog["H100 SXM5"]], [work])
         assert found.mean[0] == pytest.approx(cross @ np.linalg.solve(K, y), abs=1e-3)
         unseen = found.variance[0] - (change * scales @ change - cross @ np.linalg.solve(K, cross))
-        assert -1e-4 < unseen < 0.02  # levels that the holes left out
+        assert -1e-4 < unseen < 0.12  # levels that the holes left out, and no short step was measured
 
 
 def test_there_and_back_is_where_it_began(catalog: Catalog) -> None:
