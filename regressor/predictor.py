@@ -22,7 +22,7 @@ from epochcast.regressor.model_folder import fingerprint, load, save
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import Precision, likely_precisions, precision_metrics
+from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions, precision_metrics
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.profile_json import profile_json
@@ -117,8 +117,10 @@ class LatencyPredictor:
         predictions = [self.same_gpu(profile, source)] if source.name in requested else []
         if others:
             answers = self.answer(others)
-            by_precision = self._by_precision(profile, others)
-            ordered = _ordered(others, answers.log_ratio, likely_precisions(profile, source)[0])
+            likely = likely_precisions(profile, source)[0]
+            ordered = _ordered(others, answers.log_ratio, likely)
+            each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
+            by_precision = {name: _ordered(others, log_ratio, [name]) for name, log_ratio in each.items()}
             if by_precision:  # between them, also where their order moved them
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
@@ -143,16 +145,6 @@ class LatencyPredictor:
         log_factor -= _OF_BATCH * math.log(batch)
         why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
         return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
-
-    def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
-        """The log ratios in each precision that is likely, shape (n,); nothing where only one is."""
-        likely = likely_precisions(profile, pairs[0].source_gpu)[0]
-        if len(likely) == 1:
-            return {}
-        variants = [replace(profile, precision=name) for name in likely]
-        log_ratios = self.answer([replace(pair, source=source) for source in variants for pair in pairs]).log_ratio
-        each = zip(likely, np.split(log_ratios, len(likely)), strict=True)
-        return {precision: _ordered(pairs, log_ratio, [precision]) for precision, log_ratio in each}
 
     @staticmethod
     def same_gpu(profile: Profile, source: Gpu) -> Prediction:

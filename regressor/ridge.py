@@ -200,7 +200,7 @@ class BlockedRidge:
 
     def knows_family(self, work: Work, *gpus: Gpu) -> bool:
         """Whether jobs of a work's family were measured on each of the GPUs."""
-        return self.levels_["gpu of family"].keys() >= set(_levels(gpus, work)["gpu of family"])
+        return work.family is not None and self.levels_["gpu of family"].keys() >= set(_levels(gpus, work)["gpu of family"])
 
     def jobs_on_both(self, source: Gpu, target: Gpu) -> int:
         """How many families of jobs were measured on both GPUs."""

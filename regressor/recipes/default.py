@@ -112,6 +112,12 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             inside = [set(pairs[row].gpus) <= set(self.telemetry_.gpus) for row in recorded.tolist()]
             routes[recorded[inside]] = "telemetry"
         log_ratio: NDArray[np.float64] = np.bincount(owner, share * mean, len(pairs)).astype(np.float64)
+        in_precision = np.full((len(pairs), len(PRECISIONS)), np.nan)
+        for column, precision in enumerate(PRECISIONS):
+            here = np.flatnonzero([work.precision == precision for _, work in rows])
+            total = np.bincount(owner[here], share[here], len(pairs))
+            held = np.flatnonzero(total)
+            in_precision[held, column] = np.bincount(owner[here], (share * mean)[here], len(pairs))[held] / total[held]
         spread = np.bincount(owner, share * (variance + mean**2), len(pairs)) - log_ratio**2
         return Answers(
             log_ratio,
@@ -120,6 +126,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             routes,
             np.array([self._cell(pair, route) for pair, route in zip(pairs, routes.tolist(), strict=True)], dtype="<U29"),
             np.array([family_of(pair.source) or "" for pair in pairs], dtype=np.str_),
+            in_precision,
         )
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
