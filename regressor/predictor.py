@@ -118,9 +118,10 @@ class LatencyPredictor:
         if others:
             answers = self.answer(others)
             likely = likely_precisions(profile, source)[0]
-            ordered = _ordered(others, answers.log_ratio, likely)
+            kept = answers.routes == "telemetry"
+            ordered = _ordered(others, answers.log_ratio, likely, kept)
             each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
-            by_precision = {name: _ordered(others, log_ratio, [name]) for name, log_ratio in each.items()}
+            by_precision = {name: _ordered(others, log_ratio, [name], kept) for name, log_ratio in each.items()}
             if by_precision:  # between them, also where their order moved them
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
@@ -254,11 +255,12 @@ def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str,
     }
 
 
-def _ordered(pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision]) -> NDArray[np.float64]:
-    """Log ratios of one profile in the order of the GPUs, shape (n,)."""
-    source = pairs[0].source_gpu
-    gpus = [*(pair.target_gpu for pair in pairs), source]
-    return in_order(np.append(log_ratio, 0.0), gpus, precisions, source)[:-1]
+def _ordered(
+    pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision], kept: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Log ratios of one profile in the order of the GPUs, but for those that are kept, shape (n,)."""
+    gpus = [*(pair.target_gpu for pair in pairs), pairs[0].source_gpu]
+    return in_order(np.append(log_ratio, 0.0), gpus, precisions, np.append(kept, True))[:-1]
 
 
 def _waited(profile: Profile, log_ratio: float) -> float:

@@ -27,9 +27,14 @@ def test_every_gpu_has_an_answer_in_order(
     predictions = shipped.predict(make_profile(source, busy=busy, precision=precision))
     assert {one.gpu for one in predictions} == set(shipped.catalog) and all(one.why for one in predictions)
     likely: list[Precision] = [precision] if precision else list(PRECISIONS)
-    for one, other in permutations(predictions, 2):
-        if is_better(shipped.catalog[one.gpu], shipped.catalog[other.gpu], likely):
-            assert one.ratio <= 1.0301 * other.ratio, (one, other)
+    wrong = {
+        (one.gpu, other.gpu)
+        for one, other in permutations(predictions, 2)
+        if is_better(shipped.catalog[one.gpu], shipped.catalog[other.gpu], likely) and one.ratio > 1.0301 * other.ratio
+    }
+    recorded = {one.gpu for one in predictions if one.route in ("measured", "telemetry")}
+    # What jobs like this one did stays, even where a GPU that is better by its data sheet was slower.
+    assert not wrong if all({*pair} - recorded for pair in wrong) else all({*pair} & recorded for pair in wrong)
     for one in predictions:
         if one.by_precision:
             assert min(one.by_precision.values()) <= one.ratio <= max(one.by_precision.values())
