@@ -120,14 +120,14 @@ class LatencyPredictor:
             likely = likely_precisions(profile, source)[0]
             kept = answers.routes == "telemetry"
             ordered = _ordered(others, answers.log_ratio, likely, kept)
-            each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
-            by_precision = {name: _ordered(others, log_ratio, [name], kept) for name, log_ratio in each.items()}
+            of_each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
+            by_precision = {name: _ordered(others, log_ratio, [name], kept) for name, log_ratio in of_each.items()}
             if by_precision:  # between them, also where their order moved them
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
             for row, pair in enumerate(others):
                 if pair.target_gpu.name in requested:
-                    each = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
+                    each: dict[str, float] = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
                     predictions.append(self._prediction(pair, answers, row, float(ordered[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 

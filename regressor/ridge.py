@@ -128,7 +128,7 @@ class BlockedRidge:
         Z = np.zeros((len(rates), len(self._scales())))
         for work, rows in by_work.items():
             columns, values, _ = self._rows(gpus_of[work], work, self._sheets(gpus_of[work], work.precision))
-            Z[np.ix_(rows, columns)] = values
+            Z[np.array(rows)[:, None], columns] = values
         works = np.unique([rate.key for rate in rates], return_inverse=True)[1]
         Z = _centred(Z, works)
         y = _centred(np.array([[rate.log_rate] for rate in rates]), works)[:, 0]
