@@ -1,7 +1,7 @@
 """The fitted predictor: one profile in, latency on every GPU out."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -118,10 +118,11 @@ class LatencyPredictor:
         if others:
             answers = self.answer(others)
             likely = likely_precisions(profile, source)[0]
-            kept = answers.routes == "telemetry"
-            ordered = _ordered(others, answers.log_ratio, likely, kept)
+            ordered = self._ordered(others, answers.log_ratio, likely, answers.routes)
             of_each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
-            by_precision = {name: _ordered(others, log_ratio, [name], kept) for name, log_ratio in of_each.items()}
+            by_precision = {
+                name: self._ordered(others, log_ratio, [name], answers.routes) for name, log_ratio in of_each.items()
+            }
             if by_precision:  # between them, also where their order moved them
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
@@ -166,6 +167,19 @@ class LatencyPredictor:
             gpus=profile.gpus,
             waits=profile.wait_share,
         )
+
+    def _ordered(
+        self,
+        pairs: Sequence[Pair],
+        log_ratio: NDArray[np.float64],
+        precisions: Collection[Precision],
+        routes: NDArray[np.str_],
+    ) -> NDArray[np.float64]:
+        """Log ratios of one profile in the order of the GPUs, shape (n,); what jobs like it did stays."""
+        model, gpus = self.recipe.telemetry_, [*(pair.target_gpu for pair in pairs), pairs[0].source_gpu]
+        like = model is not None and all(model.covers(pairs[0].source, precision) for precision in precisions)
+        kept = np.append((routes == "telemetry") & like, True)
+        return in_order(np.append(log_ratio, 0.0), gpus, precisions, kept)[:-1]
 
     def _prediction(
         self, pair: Pair, answers: Answers, row: int, log_ratio: float, half_width: float, by_precision: dict[str, float]
@@ -253,14 +267,6 @@ def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str,
         "gpus": sorted({pair.source_gpu.name for pair in pairs}),
         "fingerprint": fingerprint([profile_json(profile) for profile in profiles]),
     }
-
-
-def _ordered(
-    pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision], kept: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Log ratios of one profile in the order of the GPUs, but for those that are kept, shape (n,)."""
-    gpus = [*(pair.target_gpu for pair in pairs), pairs[0].source_gpu]
-    return in_order(np.append(log_ratio, 0.0), gpus, precisions, np.append(kept, True))[:-1]
 
 
 def _waited(profile: Profile, log_ratio: float) -> float:

@@ -91,8 +91,11 @@ class TelemetryModel:
         """Whether jobs of this arithmetic and type were recorded; an unknown type counts as theirs."""
         return kind_of(precision) in self.kinds and (profile.type is None or profile.type in self.types)
 
-    def compare(self, pairs: Sequence[Pair]) -> Ratios:
-        """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each."""
+    def compare(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Ratios:
+        """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each.
+
+        ``precision``: of the jobs, each one's likeliest unless given.
+        """
         X, (sources, targets), change = self._scaled(pairs), gpu_names(pairs), sheet_change(pairs) / self._sheet
         cross = self._covariance(X, sources, targets, change)
         seen = _same(sources, self._sources) * _same(targets, self._targets)
@@ -101,8 +104,10 @@ class TelemetryModel:
         variance = np.maximum(2 * _AMPLITUDE**2 * own - known, 0.0)
         # The part of a pair's own is no part of a pair of GPUs that nobody recorded: the others stand for it.
         variance = np.where(seen.any(axis=1), variance, np.maximum(variance - 2 * _AMPLITUDE**2 * (1 - _COMMON), 0.0))
-        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(self._rows(pairs), thread_count=1)
-        return Ratios(self._base(pairs) + mean, variance + 2 * _NOISE**2)
+        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(
+            self._rows(pairs, precision), thread_count=1
+        )
+        return Ratios(self._base(pairs, precision) + mean, variance + 2 * _NOISE**2)
 
     def _fit_process(self, pairs: Sequence[Pair], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fit on inducing points, none of them a row, so that a saved process is not its data; returns the rows' weights.
@@ -156,14 +161,14 @@ class TelemetryModel:
         scaled: Matrix = (statistics_of(pairs) - self._centre) / self._spread
         return scaled
 
-    def _rows(self, pairs: Sequence[Pair]) -> Matrix:
+    def _rows(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Matrix:
         """What the trees read: the statistics, the change of the data sheet, and the ridge's answer."""
-        return np.column_stack([statistics_of(pairs), sheet_change(pairs), self._base(pairs)])
+        return np.column_stack([statistics_of(pairs), sheet_change(pairs), self._base(pairs, precision)])
 
-    def _base(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    def _base(self, pairs: Sequence[Pair], precision: Precision | None = None) -> NDArray[np.float64]:
         """Log ratios of any job that is as busy: its idle time stays, and the rest goes with the GPUs; shape (n,)."""
         likely = [likely_precisions(pair.source, pair.source_gpu)[0] for pair in pairs]
-        works = [Work(max(shares, key=shares.__getitem__)) for shares in likely]
+        works = [Work(max(shares, key=shares.__getitem__) if precision is None else precision) for shares in likely]
         sources, targets = [pair.source_gpu for pair in pairs], [pair.target_gpu for pair in pairs]
         sheet = [_roofline(source) - _roofline(target) for source, target in zip(sources, targets, strict=True)]
         busy = np.array([busy_at_least(pair.source) for pair in pairs])
