@@ -52,10 +52,6 @@ class Metric:
     least: float = -math.inf
     most: float = math.inf
 
-    def __post_init__(self) -> None:
-        if self.unit not in UNIT_SUFFIX:
-            raise ValueError(f"metric {self.name!r} has the unit {self.unit!r}, which has no Prometheus suffix")
-
     @property
     def parts(self) -> tuple[Part, ...]:
         """Return the families that it can have."""

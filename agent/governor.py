@@ -30,7 +30,7 @@ class Governor:
         self._hertz = hertz
         self._share = budget * hertz
         # Nothing below 1 Hz: the slow tier is due once a second.
-        self._divisors = [divisor for divisor in DIVISORS if hertz / divisor >= 1] or [1]
+        self._divisors = [divisor for divisor in DIVISORS if hertz / divisor >= 1]
         self._level = 0
         self._costs = deque[float](maxlen=JUDGED_TICKS)
         self._held_since = -math.inf

@@ -7,7 +7,6 @@ import time
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from epochcast.agent.governor import Governor
 from epochcast.agent.sources import Row, Source, Tick
@@ -25,36 +24,13 @@ ERROR_LOG_INTERVAL_S = 60.0
 LONGEST_SLEEP_S = 0.2
 
 
-class Clock(Protocol):
-    """The time, as the sampler needs it."""
-
-    def unix(self) -> float:
-        """Return unix seconds."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds of a clock that is never set."""
-        ...
-
-    def cpu(self) -> float:
-        """Return the CPU seconds that the calling thread has used."""
-        ...
-
-    def wait(self, seconds: float) -> bool:
-        """Sleep; return true when asked to stop."""
-        ...
-
-    def stop(self) -> None:
-        """End the present wait soon and all later ones at once."""
-        ...
-
-
 class SystemClock:
     """The machine's clocks."""
 
     def __init__(self) -> None:
         self._stopped = False
 
+    # Unix seconds, seconds of a clock that is never set, CPU seconds of the calling thread.
     # The functions themselves: each is called several times a tick.
     unix = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
@@ -97,7 +73,7 @@ class Sampler:
     the monotonic clock, of the last tick without error and of any.
     """
 
-    def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock, tick_budget: float) -> None:
+    def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: SystemClock, tick_budget: float) -> None:
         self.source = source
         self.stores = stores
         self.clock = clock

@@ -18,14 +18,13 @@ import pandas as pd
 from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
-from epochcast.analyzer.jobs.job import JobQuestion, answer_job
+from epochcast.analyzer.jobs.job import answer_job
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
-from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description, is_profile, read_source, sources_of_traces
+from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import Objective
+from epochcast.analyzer.jobs.sources import Source, add_description, is_profile, read_source, sources_of_traces
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
-from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.traces.job_traces import checked_epochs, detect_together, labelled, read_job, with_known_epochs
 from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs import wandb_run
@@ -223,7 +222,7 @@ class Job:
         catalog = load_catalog()
         sources, notes = sources_of_traces(self.named, catalog, self.gpu) if self.named else ([], [])
         sources += [read_source(path, catalog, self.gpu) for path in self.profiles]
-        return [add_description(source, JobDescription(self.precision)) for source in sources], notes
+        return [add_description(source, JobQuestion(precision=self.precision)) for source in sources], notes
 
     @property
     @_in_one_sentence
@@ -281,21 +280,9 @@ class Job:
         Raises:
             InputError: a GPU is unknown, or there is nothing to predict from.
         """
-        names = None if targets is None else _several(targets)
-        if target_gpus is not None and not isinstance(target_gpus, int):
-            raise InputError(f"target_gpus is {target_gpus!r}; give a whole number, 1 or more")
-        answer = answer_job(
-            self.sources,
-            _predictor(),
-            _instances(),
-            JobQuestion(
-                targets=names,
-                work=_work(epochs),
-                target_gpus=target_gpus,
-                batch_may_grow=batch_may_grow,
-            ),
-            of_job=self._read[1],
-        )
+        asked = {"targets": None if targets is None else _several(targets), "epochs": epochs, "target_gpus": target_gpus}
+        question = JobQuestion.of(asked | {"batch_may_grow": batch_may_grow})
+        answer = answer_job(self.sources, _predictor(), _instances(), question, of_job=self._read[1])
         return Predictions(answer)
 
     @_in_one_sentence
@@ -321,28 +308,22 @@ class Job:
         Raises:
             InputError: a limit is invalid, or no instance can meet it.
         """
-        if objective not in get_args(Objective):
-            raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
-        for what, usd in (("budget", budget), ("price now", price_now), ("cost of a switch", switch_cost)):
-            if usd is not None and not isinstance(usd, int | float):
-                raise InputError(f"the {what} is {usd!r}; give USD as a number")
-        limits = JobLimits(
-            seconds_of(deadline, "deadline"),
-            budget,
-            tuple(_several(regions)),
-            tuple(_several(clouds)),
-            "spot" if spot else "on-demand",
-        )
-        renting = Renting(
-            objective,
-            limits,
-            data_parallel=data_parallel,
-            usd_per_hour_now=price_now,
-            at_most_slower=at_most_slower,
-            switch_usd=switch_cost,
-        )
-        question = JobQuestion(work=_work(epochs), renting=renting)
-        return Recommendations(answer_job(self.sources, _predictor(), _instances(), question, of_job=self._read[1]))
+        asked: dict[str, Any] = {
+            "objective": objective,
+            "epochs": epochs,
+            "deadline_s": seconds_of(deadline, "deadline"),
+            "budget_usd": budget,
+            "clouds": _several(clouds) or None,
+            "regions": _several(regions) or None,
+            "market": "spot" if spot else None,
+            "data_parallel": data_parallel,
+            "at_most_slower": at_most_slower,
+            "usd_per_hour_now": price_now,
+            "switch_usd": switch_cost,
+        }
+        question = JobQuestion.of(asked)
+        answer = answer_job(self.sources, _predictor(), _instances(), question, recommend=True, of_job=self._read[1])
+        return Recommendations(answer)
 
 
 @_in_one_sentence
@@ -400,12 +381,6 @@ def _several(names: str | Sequence[str]) -> Sequence[str]:
     if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
         raise InputError(f"{names!r} is no name and no list of names; give one, such as 'H100'")
     return several
-
-
-def _work(epochs: int | None) -> Work | None:
-    if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, int)):
-        raise InputError(f"the number of epochs is {epochs!r}; give a whole number, 1 or more")
-    return None if epochs is None else Work(epochs)
 
 
 @cache

@@ -237,16 +237,16 @@ def nvml_library(compiled: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
-    """Start a database by its program's name; Prometheus scrapes an agent where its port is given."""
+    """Start a database by its program's name; Prometheus scrapes an agent where its port is given, with these rules."""
     databases: list[Program] = []
 
-    def start(program: str, agent_port: int | None = None, interval: str = "1s") -> Program:
+    def start(program: str, agent_port: int | None = None, interval: str = "1s", rules: Path | None = None) -> Program:
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
         port = free_port()
         target = f"{{job_name: epochcast, static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]}}"
         scrape = "" if agent_port is None else f"global: {{scrape_interval: {interval}}}\nscrape_configs: [{target}]\n"
-        (tmp_path / "prometheus.yml").write_text(scrape)
+        (tmp_path / "prometheus.yml").write_text(scrape + ("" if rules is None else f"rule_files: ['{rules}']\n"))
         options = {
             "prometheus": [
                 f"--config.file={tmp_path / 'prometheus.yml'}",

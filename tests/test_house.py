@@ -172,20 +172,6 @@ def test_a_foreign_agent_package_shadows_nothing(tmp_path: Path, arguments: list
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["epochcast-agent", "epochcast"])
-def test_installed_commands_run_beside_a_foreign_agent_package(tmp_path: Path, command: str) -> None:
-    script = Path(sys.executable).parent / command
-    if not script.exists():
-        pytest.skip(f"{command} is not installed next to {sys.executable}")
-    (tmp_path / "agent").mkdir()
-    (tmp_path / "agent" / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
-    done = subprocess.run(
-        [script, "--help"], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "usage" in done.stdout.lower()
-
-
 def test_the_base_install_says_which_extra_is_missing(tmp_path: Path) -> None:
     """``epochcast`` on a node that has only the agent's packages: one sentence, exit 2."""
     code = (

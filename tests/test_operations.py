@@ -32,12 +32,6 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
 
 
-# Prometheus
-
-
-# systemd
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_systemd_accepts_the_units(root: Path, tmp_path: Path, unit: str) -> None:
     # The command need not be installed where the unit says for the unit to be right.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import ssl
 import threading
 import time
@@ -11,15 +12,11 @@ from base64 import b64encode
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from epochcast.agent.config import Push
 from epochcast.agent.push.backlog import Backlog, Batch
 from epochcast.common.errors import InputError
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +48,6 @@ class Sender:
     """
 
     def __init__(self, push: Push, backlog: Backlog) -> None:
-        import tenacity
         import urllib3
 
         address = urlsplit(push.url)
@@ -72,16 +68,6 @@ class Sender:
         timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=ANSWER_TIMEOUT_S)
         tls = {"ssl_context": _tls(push.ca)} if address.scheme == "https" else {}
         self._pool = urllib3.connection_from_url(push.url, timeout=timeout, retries=False, **tls)
-        # The random part matters: when the store comes back, a thousand nodes must not knock at once.
-        self._backoff = tenacity.wait_random_exponential(FIRST_PAUSE_S, LONGEST_PAUSE_S, min=FIRST_PAUSE_S)
-        self._retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(NotTakenError),
-            wait=self._pause,
-            sleep=tenacity.sleep_using_event(self._stopping),
-            stop=tenacity.stop_when_event_set(self._stopping),
-            before_sleep=self._before_pause,
-            reraise=True,
-        )
         self._logged_at: dict[str, float] = {}
         self._headers()  # a file that cannot be read is a mistake to report at the start
 
@@ -92,11 +78,21 @@ class Sender:
 
     def run(self) -> None:
         """Send; returns when the backlog is closed and empty, or when a batch fails after `hurry`."""
-        try:
-            while self._retrying(self._send_oldest):
-                pass
-        except NotTakenError as error:
-            log.warning("remote write to %s: %s; not retried at shutdown", self._host, error)
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                if not self._send_oldest():
+                    return
+                pause = FIRST_PAUSE_S
+            except NotTakenError as error:
+                if self._stopping.is_set():
+                    log.warning("remote write to %s: %s; not retried at shutdown", self._host, error)
+                    return
+                self.retries += 1
+                self._log("accepted nothing (%s); %d samples are waiting", error, self._backlog.samples)
+                # The random part matters: when the store comes back, a thousand nodes must not knock at once.
+                self._stopping.wait(max(error.retry_after, random.uniform(FIRST_PAUSE_S, pause)))
+                pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def hurry(self) -> None:
         """End the present pause, and give up at the next failure."""
@@ -161,16 +157,6 @@ class Sender:
         if self._push.token_file is not None:
             headers["Authorization"] = f"Bearer {_secret('push.token_file', self._push.token_file)}"
         return headers
-
-    def _pause(self, state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        retry_after = error.retry_after if isinstance(error, NotTakenError) else 0.0
-        return max(retry_after, self._backoff(state))
-
-    def _before_pause(self, state: RetryCallState) -> None:
-        self.retries += 1
-        error = state.outcome.exception() if state.outcome is not None else None
-        self._log("accepted nothing (%s); %d samples are waiting", error, self._backlog.samples)
 
     def _log(self, message: str, *arguments: object) -> None:
         """Warn, of each kind of trouble once a minute."""

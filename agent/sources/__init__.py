@@ -128,8 +128,8 @@ class Source(Protocol):
         return ()
 
     def close(self) -> None:
-        """Release what the source holds."""
-        ...
+        """Release what the source holds: here nothing."""
+        return
 
 
 # One line per source: its module here and its class. Imported only when chosen: one source's needs are not another's.

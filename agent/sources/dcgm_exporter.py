@@ -190,9 +190,6 @@ class DcgmExporterSource(Source):
         self._xids_before = dict(self._xids)
         return new
 
-    def close(self) -> None:
-        """Do nothing: every page has a connection of its own."""
-
 
 def _series(identity: str, mig: MigUuids) -> tuple[str, Device | None]:
     """Return the name and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""

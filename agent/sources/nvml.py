@@ -1,20 +1,26 @@
 """NVIDIA GPUs through NVML, the driver's own library: no DCGM, no privileges."""
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf, isnan, nan
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import pynvml
 
 from epochcast.agent.config import Config
 from epochcast.agent.sources import Device, Row, Source, Tick
 from epochcast.agent.sources.nvml_events import XidEvents
-from epochcast.agent.sources.nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, Profiler, find
+from epochcast.agent.sources.nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, find
 from epochcast.agent.sources.nvml_library import DriverError, call, initialise
 from epochcast.agent.sources.nvml_static import INSTANCE_STATIC, STATIC, static_attributes
 from epochcast.common.errors import InputError
+
+if TYPE_CHECKING:
+    from epochcast.agent.sources.gpm import GpmWindow
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +42,7 @@ class NvmlSource(Source):
         self._gpus: list[NvmlGpu] = []
         self._absent = 0
         self._left_out: list[NvmlDevice] = []
-        self._profilers: Mapping[str, Profiler] = {}
+        self._profilers: Mapping[str, GpmWindow] = {}
         self._xids: XidEvents | None = None
         self._reported: list[tuple[int, int]] = []
         self._initialised = False

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import pynvml
 
@@ -12,6 +12,9 @@ from epochcast.agent.catalog import Metric
 from epochcast.agent.sources.nvml_fields import FIELDS, Field, FieldValues
 from epochcast.agent.sources.nvml_library import ANSWERS, LATER, DriverError, Handle, call
 from epochcast.agent.sources.nvml_readings import OF_INSTANCES, READINGS, Read, Reading
+
+if TYPE_CHECKING:
+    from epochcast.agent.sources.gpm import GpmWindow
 
 log = logging.getLogger(__name__)
 
@@ -77,30 +80,6 @@ def _instances(index: int, uuid: str, handle: Handle) -> Iterator[NvmlDevice]:
             yield NvmlDevice(index, call(pynvml.nvmlDeviceGetUUID, mig), uuid, mig, handle, instance)
 
 
-class Profiler(Protocol):
-    """Reads profiling metrics of one GPU or instance, before anything else is read at a tick.
-
-    ``metrics``: their names. ``refused``: the names of those that it cannot read, and why. ``read_at``: moment of the monotonic
-    clock that its newest values are of, -inf before the first.
-    """
-
-    metrics: tuple[str, ...]
-    read_at: float
-    refused: Mapping[str, str]
-
-    def attach(self, device: NvmlDevice) -> None:
-        """Read this GPU from now on: it was found again."""
-        ...
-
-    def read(self) -> Sequence[float]:
-        """Return the values of ``metrics``, nothing when it is too early for any; raises DriverError."""
-        ...
-
-    def close(self) -> None:
-        """Release the driver's handles."""
-        ...
-
-
 class Call(NamedTuple):
     """One call to the driver, and where its values go in the flat list of all values of the source.
 
@@ -125,7 +104,7 @@ class NvmlGpu:
     monotonic clock at which its newest row began.
     """
 
-    def __init__(self, device: NvmlDevice, wanted: Mapping[str, Metric], profiler: Profiler | None) -> None:
+    def __init__(self, device: NvmlDevice, wanted: Mapping[str, Metric], profiler: "GpmWindow | None") -> None:
         self.device = device
         self.profiler = profiler
         self.absent = False

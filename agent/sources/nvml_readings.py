@@ -35,15 +35,18 @@ class Reading:
     fast: bool = True
 
 
-def _number(name: str, scale: float, *arguments: int) -> Callable[[Handle], Read]:
-    """Bind the NVML function ``name(handle, *arguments, unsigned *)`` of which one number times ``scale`` is wanted."""
+def _number(name: str, scale: float, *arguments: int, kind: type[Any] = c_uint, more: int = 0) -> Callable[[Handle], Read]:
+    """Bind the NVML function ``name(handle, *arguments, kind *)`` of which one number times ``scale`` is wanted.
+
+    ``more``: numbers of the same kind that it gives after that one.
+    """
 
     def bind(handle: Handle) -> Read:
-        get, answer = function(name), c_uint()
-        pointer = byref(answer)
+        get, answer = function(name), kind()
+        pointers = byref(answer), *(byref(kind()) for _ in range(more))
 
         def read() -> tuple[float]:
-            if code := get(handle, *arguments, pointer):
+            if code := get(handle, *arguments, *pointers):
                 raise DriverError(name, code)
             return (answer.value * scale,)
 
@@ -57,28 +60,16 @@ def _usage_is_instant(handle: Handle) -> bool:
     return bool(call(pynvml.nvmlDeviceGetCudaComputeCapability, handle) <= (8, 0))
 
 
-def _power_usage(handle: Handle) -> Read:
-    if not _usage_is_instant(handle):
-        raise DriverError("nvmlDeviceGetPowerUsage averages over a second here", pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _number("nvmlDeviceGetPowerUsage", MILLI)(handle)
+def _power_usage(instant: bool) -> Callable[[Handle], Read]:
+    """Bind the power, where it is of the moment or where it is an average."""
 
+    def bind(handle: Handle) -> Read:
+        if _usage_is_instant(handle) is not instant:
+            sentence = "averages over a second here" if instant else "gives no average here"
+            raise DriverError(f"nvmlDeviceGetPowerUsage {sentence}", pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return _number("nvmlDeviceGetPowerUsage", MILLI)(handle)
 
-def _power_usage_average(handle: Handle) -> Read:
-    if _usage_is_instant(handle):
-        raise DriverError("nvmlDeviceGetPowerUsage gives no average here", pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _number("nvmlDeviceGetPowerUsage", MILLI)(handle)
-
-
-def _energy(handle: Handle) -> Read:
-    get, answer = function("nvmlDeviceGetTotalEnergyConsumption"), c_ulonglong()
-    pointer = byref(answer)
-
-    def read() -> tuple[float]:
-        if code := get(handle, pointer):
-            raise DriverError("nvmlDeviceGetTotalEnergyConsumption", code)
-        return (answer.value * MILLI,)  # mJ
-
-    return read
+    return bind
 
 
 def _members(name: str, answer: Any, *members: str, scale: float = 1.0) -> Callable[[Handle], Read]:
@@ -100,23 +91,6 @@ def _members(name: str, answer: Any, *members: str, scale: float = 1.0) -> Calla
 
 # Share of the driver's last window, 1/6 s to 1 s long.
 _utilization_rates = _members("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", scale=PERCENT)
-
-
-def _codec_utilization(name: str) -> Callable[[Handle], Read]:
-    """Bind the NVML function ``name(handle, unsigned *percent, unsigned *window)``."""
-
-    def bind(handle: Handle) -> Read:
-        get, answer, window = function(name), c_uint(), c_uint()
-        pointers = byref(answer), byref(window)
-
-        def read() -> tuple[float]:
-            if code := get(handle, *pointers):
-                raise DriverError(name, code)
-            return (answer.value * PERCENT,)
-
-        return read
-
-    return bind
 
 
 # Metric -> its bit among the clocks event reasons.
@@ -207,9 +181,9 @@ def _utilization_samples(handle: Handle) -> Read:
 
 # In order of preference: a metric is taken from its field (nvml_fields.py), else from the first of these that gives it.
 READINGS = (
-    Reading(("energy",), _energy),
-    Reading(("power",), _power_usage),
-    Reading(("power_average",), _power_usage_average),
+    Reading(("energy",), _number("nvmlDeviceGetTotalEnergyConsumption", MILLI, kind=c_ulonglong)),  # mJ
+    Reading(("power",), _power_usage(instant=True)),
+    Reading(("power_average",), _power_usage(instant=False)),
     Reading(("gpu_utilization", "memory_utilization"), _utilization_samples, fast=False),
     Reading(("gpu_utilization", "memory_utilization"), _utilization_rates),
     Reading(("sm_clock",), _number("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_SM)),
@@ -229,8 +203,9 @@ READINGS = (
     Reading(tuple(EVENTS), _clocks_events("Event")),
     Reading(tuple(EVENTS), _clocks_events("Throttle")),  # until driver 535
     Reading(("fan_speed",), _number("nvmlDeviceGetFanSpeed", PERCENT)),
-    Reading(("encoder_utilization",), _codec_utilization("nvmlDeviceGetEncoderUtilization")),
-    Reading(("decoder_utilization",), _codec_utilization("nvmlDeviceGetDecoderUtilization")),
+    # Of these the driver tells the window too, which nobody wants.
+    Reading(("encoder_utilization",), _number("nvmlDeviceGetEncoderUtilization", PERCENT, more=1)),
+    Reading(("decoder_utilization",), _number("nvmlDeviceGetDecoderUtilization", PERCENT, more=1)),
     Reading(tuple(PORT_ERRORS), nvlink_ports),
     Reading(("vgpu_license_status",), _vgpu_license),
     Reading(("power_limit",), _number("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW

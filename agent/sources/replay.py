@@ -74,9 +74,6 @@ class ReplaySource(Source):
         self.finished = all(after == len(trace.time) for after, trace in zip(self._next, self._traces, strict=True))
         return rows
 
-    def close(self) -> None:
-        """Do nothing: the files were read whole."""
-
 
 def _files(path: Path) -> list[Path]:
     """Return the trace itself, or those of a folder in the order of their names."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
-from pydantic import ValidationError, create_model
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.quantities import Duration, MemorySize
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.plugins import Backend, Settings
@@ -45,16 +47,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         config: Path | None = None,
         **options_set: Any,
     ) -> int:
-        fields = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in options_set.items()
-            if name in options and value not in (None, ())
-        }
-        try:
-            checked = question(**fields)
-        except ValidationError as error:
-            names = {name: option.opts[0] for name, option in options.items() if isinstance(option, click.Option)}
-            raise InputError(sentence(error, names)) from error
+        checked = question_of(question, {name: value for name, value in options_set.items() if name in options})
         progress.show(f"asking {kind.name}")
         own = {} if config is None else read_toml(config).get("backends", {}).get(kind.name, {})
         try:
@@ -98,25 +91,26 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
 
 
 def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
-    """The options of some fields, for a command that is written by hand; values are held to the limits of their fields."""
-    return [_within_limits(name, question.model_fields[name]) for name in names]
+    """The options of some fields, for a command that is written by hand."""
+    return [_option(name, question.model_fields[name]) for name in names]
 
 
-def _within_limits(name: str, field: FieldInfo) -> click.Parameter:
-    option = _option(name, field)
-    limits, made = create_model("Limits", **{name: (field.annotation, field)}), option.callback  # type: ignore[call-overload]
+_Asked = TypeVar("_Asked", bound=Question)
 
-    def value(context: click.Context, given: click.Parameter, text: Any) -> Any:
-        found = made(context, given, text) if made else text
-        if found not in (None, ()):
-            try:
-                limits(**{name: list(found) if isinstance(found, tuple) else found})
-            except ValidationError as error:
-                raise InputError(sentence(error, {name: option.opts[0]})) from error
-        return found
 
-    option.callback = value
-    return option
+def question_of(kind: type[_Asked], given: Mapping[str, Any]) -> _Asked:
+    """The question that a command line asks; raises InputError, in the words of its options, for what it cannot be.
+
+    Args:
+        kind: of question.
+        given: name of a field -> the value of its option; None or empty: not given.
+    """
+    fields = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    try:
+        return kind(**{name: value for name, value in fields.items() if value not in (None, [])})
+    except ValidationError as error:
+        names = {name: _option(name, field).opts[0] for name, field in kind.model_fields.items()}
+        raise InputError(sentence(error, names)) from error
 
 
 def _option(name: str, field: FieldInfo) -> click.Parameter:
@@ -125,14 +119,19 @@ def _option(name: str, field: FieldInfo) -> click.Parameter:
     kind, many = _kind(field.annotation)
     if mark.argument:
         return click.Argument([name], metavar=mark.name, nargs=-1 if many else 1, required=field.is_required())
+    if mark.unit:
+        kind = MemorySize(mark.unit, above=0) if mark.unit == "GiB" else Duration(mark.unit)
     flag = kind is click.BOOL
     text = (field.description or name.replace("_", " ").capitalize() + ".").rstrip(".")
+    text += f": {mark.unit}, or {kind.examples}" if mark.unit else ""
     usual = mark.default or (str(field.default) if isinstance(field.default, str | int | float) and field.default else "")
     shown = f"{text}{' (repeatable)' if many else ''}." + (f" [default: {usual}]" if usual and not flag else "")
 
     def value(_context: click.Context, _option: click.Parameter, text: Any) -> Any:
         return text if not flag else (not field.default) if text else None
 
+    if mark.value:
+        return click.Option([mark.name, name], flag_value=mark.value, default=None, help=mark.help)
     return click.Option(
         [mark.name or f"--{'no-' if flag and field.default else ''}{name.replace('_', '-')}", name],
         type=kind,

@@ -22,7 +22,7 @@ from epochcast.analyzer.tables import seconds_text, table
 def demo(out: Path) -> int:
     """Try every step on this machine in about two minutes; no GPU needed.
 
-    Trains a small CNN while an agent samples this machine, and finds its epochs. Then plays a (simulated) GPU trace and
+    Trains a small network while an agent samples this machine, and finds its epochs. Then plays a (simulated) GPU trace and
     predicts the epoch time on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
 
     \b
@@ -42,7 +42,7 @@ def demo(out: Path) -> int:
             part["verdict"],
             f"{part['confidence']:.2f}",
         )
-        for name, part in ((kind, replay), ("live CNN on this CPU", live))
+        for name, part in ((kind, replay), ("live training on this CPU", live))
     ]
     terminal.say(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
     for name, part in ((kind, replay), ("live", live)):

@@ -14,16 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.shared_options import (
-    cloud_option,
-    gpus_option,
-    json_option,
-    prices_option,
-    region_option,
-    regressor_option,
-    spot_option,
-)
+from epochcast.analyzer.cli.backend_command import options_of, question_of
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option, prices_option
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.words import count
 from epochcast.extras import how_to_install
 
@@ -84,11 +78,7 @@ class _Moment(click.ParamType[float]):
     help="TOML file with one [[prometheus]] section, as in the service's settings.",
 )
 @gpus_option
-@regressor_option
 @prices_option
-@spot_option
-@cloud_option
-@region_option
 @json_option
 def analyze(
     path: str,
@@ -100,12 +90,9 @@ def analyze(
     nodes: Path | None,
     config: Path | None,
     gpus: Path | None,
-    model: Path | None,
     prices: Path | None,
-    spot: bool,
-    clouds: tuple[str, ...],
-    regions: tuple[str, ...],
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Analyse the traces of a whole fleet: epochs, jobs, savings, stragglers, idle GPUs. Exits 1 if nothing could be analysed.
 
@@ -139,10 +126,8 @@ def analyze(
     from epochcast.analyzer.fleet.gpu_history import Looking
     from epochcast.analyzer.fleet.traces_of import read_places, traces_of
     from epochcast.analyzer.jobs.advisor import Advisor
-    from epochcast.analyzer.jobs.rank import JobLimits
 
-    limits = JobLimits(None, None, regions, clouds, "spot" if spot else "on-demand")
-    advisor = Advisor.load(model=model, gpus=gpus, prices=prices, objective="cost", limits=limits)
+    advisor = Advisor.load(question_of(JobQuestion, given), gpus=gpus, prices=prices)
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
     traces = traces_of(path, looking, places, out=out, config=config, token_file=None)
@@ -170,6 +155,9 @@ def analyze(
         terminal.say(f"{count(report['gpus'], 'GPU')}, {count(report['jobs'], 'job')}, {failed}{over}")
         terminal.say(f"report: {out / 'report.html'}")
     return 1 if report["failed"] >= run["traces"] else 0
+
+
+analyze.params[-1:-1] = options_of(JobQuestion, "model", "market", "clouds", "regions")
 
 
 class _Closing:

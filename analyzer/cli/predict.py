@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.cli.backend_command import options_of
+from epochcast.analyzer.cli.backend_command import options_of, question_of
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, known_epochs_options
 from epochcast.analyzer.jobs.job import answer_job, job_json
 from epochcast.analyzer.jobs.prediction_text import prediction_chart, prediction_text
 from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.questions import PredictionQuestion
-from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
+from epochcast.analyzer.jobs.questions import PREDICTION, SOURCE, JobQuestion
+from epochcast.analyzer.jobs.sources import add_description, read_sources
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import load_predictor
@@ -49,17 +48,16 @@ def predict(
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
              epochcast predict run.parquet --pipeline paper
     """
-    stated = {name: value for name, value in given.items() if value not in (None, ())}
-    question = PredictionQuestion(sources=list(traces_or_profiles), **stated)
+    question = question_of(JobQuestion, given)
     catalog, pipeline = load_catalog(gpus), question.pipeline or "default"
     gpu, number = catalog.split_count(question.gpu)
     read, notes = read_sources(traces_or_profiles, catalog, gpu, pipeline, known)
-    description = JobDescription(question.precision, question.job_type, question.family, question.inference)
     job = answer_job(
-        [add_description(source, description) for source in read],
+        [add_description(source, question) for source in read],
         load_predictor(pipeline, question.model, catalog),
         load_instances(None, catalog)[0],
-        replace(question.of_job(), gpus=number),
+        question,
+        gpus=number,
         of_job=notes,
     )
     if plot is not None:
@@ -75,8 +73,4 @@ def predict(
 
 
 # After the traces, so that the help begins with what says most.
-predict.params[1:1] = options_of(
-    PredictionQuestion,
-    *("gpu", "targets", "target_gpus", "batch_may_grow", "epochs", "samples_per_step", "tokens_per_step", "carbon_intensity"),
-    *("precision", "job_type", "family", "inference", "pipeline", "model"),
-)
+predict.params[1:1] = options_of(JobQuestion, *SOURCE, *PREDICTION, "model")

@@ -13,7 +13,7 @@ import click
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.prices_update import update_prices
-from epochcast.analyzer.cli.shared_options import gpus_option
+from epochcast.analyzer.cli.shared_options import gpus_option, prices_option
 from epochcast.analyzer.jobs.prices import Instance, is_stale, load_instances, price_age, stale_note
 from epochcast.analyzer.tables import table
 from epochcast.regressor import load_catalog
@@ -30,24 +30,18 @@ prices.add_command(update_prices)
 
 
 @prices.command(name="list")
-@click.option(
-    "--prices",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Your own price table (CSV) instead of the built-in one.",
-)
+@prices_option
 @click.option("--gpu", metavar="NAME", help="List only instances with this GPU.")
 @gpus_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with each price's source.")
-def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
+def list_prices(prices: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
     """List instances, their prices and how old the prices are. Exits 1 if none has the GPU.
 
     \b
     Example: epochcast prices list --gpu T4
     """
     catalog, today = load_catalog(gpus), price_age.today()
-    instances, notes = load_instances(path, catalog)
+    instances, notes = load_instances(prices, catalog)
     if gpu is not None:
         name = catalog.resolve(gpu).name
         instances = [instance for instance in instances if instance.gpu == name]

@@ -14,7 +14,7 @@ _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
 
 
 class _Quantity(click.ParamType[float]):
-    """A number in ``unit``; text may name another unit, and several parts add up (1h30m)."""
+    """A number in base units; a bare one is in ``unit``, text may name another, and several parts add up (1h30m)."""
 
     what: ClassVar[str]
     metavar: ClassVar[str]
@@ -26,11 +26,11 @@ class _Quantity(click.ParamType[float]):
         self.name = f"{self.what} (a bare number: {unit})"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click; the number is in ``unit``."""
+        """See click; the number is in seconds, or bytes."""
         try:
-            number = float(value)
+            number = float(value) * self.units[self.unit.lower()]
         except ValueError:
-            number = self._with_units(str(value).lower()) / self.units[self.unit.lower()]
+            number = self._with_units(str(value).lower())
             if number != number:  # nan: it could not be read
                 self.fail(f"{value!r} is no {self.what}; give {self.unit}, or name the unit: {self.examples}", param, ctx)
         if self._above is not None and not number > self._above:

@@ -57,14 +57,15 @@ def record_training(out: Path, seconds: float, progress: Callable[[str], object]
 
 
 def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> None:
-    command = [sys.executable, "-m", "epochcast.analyzer.demo.trainer", "--seconds", f"{seconds:g}", "--marks", str(marks)]
+    command = [sys.executable, "-m", "epochcast.analyzer.demo.trainer", f"{seconds:g}", str(marks)]
+    one_thread = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with tempfile.TemporaryFile() as said:
-        trainer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        trainer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=one_thread)
         try:
             began = time.monotonic()
             while trainer.poll() is None and (spent := time.monotonic() - began) < _MOST_S:
                 why = " (this machine is busy: it takes longer)" if spent > _LATE * seconds else ""
-                progress(f"training a CNN on this CPU: {spent:.0f} of about {seconds:.0f} s{why}, {_last_line(said)}")
+                progress(f"training a network on this CPU: {spent:.0f} of about {seconds:.0f} s{why}, {_last_line(said)}")
                 time.sleep(0.5)
         finally:
             ended_itself = trainer.poll() is not None

@@ -20,10 +20,10 @@ from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, r
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.jobs.cycles import REASONS
-from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job, job_json
+from epochcast.analyzer.jobs.job import Job, answer_job, job_json
 from epochcast.analyzer.jobs.prediction_text import prediction_chart
 from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, source_of
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace
@@ -39,7 +39,7 @@ from epochcast.regressor import LatencyPredictor, load_catalog
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
 TOLERANCE = 0.05
-"""A period is right, and boundaries match, within this share of the true period (design: "Error figures")."""
+"""A period is right within this share of the true period (design: "Error figures")."""
 
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
 
@@ -130,7 +130,8 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 
 def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     """The predictions for the job, and where to run it."""
-    job = answer_job([source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    instances, _ = load_instances(None, load_catalog())
+    job = answer_job([source], LatencyPredictor.load(), instances, JobQuestion(), recommend=True)
     assert job.recommendation is not None
     figures["predictions"] = chart_figure(prediction_chart(job))
     if source.profile.epoch_s is not None:
@@ -172,11 +173,7 @@ def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any
         "found": error is not None and error <= 100 * TOLERANCE,
         "sentence": _sentence(detection, true_period, error),
         "error_percent": None if detection.period_s is None else _percent_off(detection.period_s, true_period),
-        "clock": detection.clock,
-        "period_work": detection.period_work,
-        "true_period_work": true_on_clock if detection.clock == "work" else None,
-        "error_work_percent": error if detection.clock == "work" else None,
-        "boundaries": _boundaries(trace, labels, detection, true_period),
+        "epochs": len(starts),
         "samples": len(trace.frame),
         "missed_ticks": trace.missed_ticks,
     }
@@ -203,21 +200,3 @@ def _sentence(detection: Detection, true_period: float, error: float | None) -> 
         f"{unit} of {detection.period_s:.2f} s, {detection.period_s / true_period:.2f} times the true {true_period:.2f} s;"
         f" {error:.0f} % off in seconds{clock}, with confidence {detection.confidence:.2f}."
     )
-
-
-def _boundaries(trace: Trace, labels: Labels, detection: Detection, true_period: float) -> list[dict[str, Any]]:
-    """Each true epoch start with the nearest detected boundary, in seconds since the first sample."""
-    detected = np.unique([time for epoch in detection.epochs for time in (epoch.start, epoch.end)])
-    origin = float(trace.time[0])
-    rows: list[dict[str, Any]] = []
-    for true in labels.epoch_starts:
-        nearest = float(detected[np.abs(detected - true).argmin()]) if detected.size else None
-        rows.append(
-            {
-                "true_s": true - origin,
-                "found_s": None if nearest is None else nearest - origin,
-                "difference_s": None if nearest is None else nearest - true,
-                "within": nearest is not None and abs(nearest - true) <= TOLERANCE * true_period,
-            }
-        )
-    return rows

@@ -184,7 +184,7 @@ def write_answers(
             write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))
     except sqlite3.Error as error:
         raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
-    limits = advisor.renting.limits
+    limits = advisor.configured.limits
     summary: dict[str, Any] = plain(
         {
             "schema": SCHEMA,

@@ -15,10 +15,11 @@ from epochcast.analyzer.fleet.stragglers import Straggler, straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.clusters import SAME_START_S
 from epochcast.analyzer.jobs.grouping import Group, grouped
-from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
+from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS, MOST_APART
 from epochcast.analyzer.jobs.predict import comparable, count_gpus
 from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.summary import sources_of, sum_up
@@ -229,8 +230,8 @@ def _result(
     epochs = max(span.epochs for span in spans)
     machines = len({device.node for device in devices})
     on = rented(
-        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.renting.limits.market
+        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.configured.limits.market
     )
-    renting = replace(advisor.renting, machines=machines, on=on)
     work, _ = seen_work(slowest, epochs=epochs, ran_s=ran_s, phrase="the {} that it ran")
-    return advisor.answer(list(by_model.values()), JobQuestion(work=work, gpus=gpus, renting=renting))
+    question = JobQuestion(machines=machines)
+    return advisor.answer(list(by_model.values()), question, recommend=True, work=work, gpus=gpus, on=on)

@@ -100,5 +100,5 @@ class GpuPrices:
             gpu = gpu_of(device.name, device.static, self._advisor.catalog).name
         except ValueError:  # a GPU that nothing is known of
             return GpuPrice(None, assumed=True)
-        on = rented(gpu, 1, self._advisor.instances, devices=(device,), market=self._advisor.renting.limits.market)
+        on = rented(gpu, 1, self._advisor.instances, devices=(device,), market=self._advisor.configured.limits.market)
         return GpuPrice(on.usd_per_gpu_hour, on.assumed)

@@ -6,21 +6,19 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job
+from epochcast.analyzer.jobs.job import Job, answer_job
 from epochcast.analyzer.jobs.prices import Instance, Offer, load_instances
 from epochcast.analyzer.jobs.prices.inventory import load_inventory
-from epochcast.analyzer.jobs.rank import JobLimits, Objective, rank_instances
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import rank_instances
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.regressor import Catalog, Profile, load_catalog
-from epochcast.regressor.pipelines import Pipeline, Predictor, load_predictor
+from epochcast.regressor.pipelines import Predictor, load_predictor
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +27,7 @@ class Advisor:
     """Answers jobs; every method may be called from any thread.
 
     Attributes:
-        renting: default objective and limits of recommendations.
+        configured: what a question is taken to say where it says nothing.
         instances: what can be rented, at the provider's own cost where an inventory says so.
         inventory_time: when the inventory was written [unix s]; 0 without one.
     """
@@ -39,18 +37,14 @@ class Advisor:
         catalog: Catalog,
         predictor: Predictor,
         instances: Sequence[Instance],
-        *,
-        objective: Objective = "cost",
-        limits: JobLimits | None = None,
-        carbon_intensity: float | None = None,
+        configured: JobQuestion | None = None,
         inventory: Path | None = None,
     ) -> None:
         """Take what was loaded once.
 
         Args:
             catalog, predictor, instances: GPUs, how to predict between them, what can be rented.
-            objective, limits: of `renting`.
-            carbon_intensity: of the electricity [g CO2e/kWh], where a question does not give it; None: that of each region.
+            configured: see above; None: nothing.
             inventory: what is free, read again when it changes; None: everything.
 
         Raises:
@@ -63,40 +57,28 @@ class Advisor:
         self.inventory_time = 0.0
         if inventory is not None:
             self._read_inventory(inventory)
-        self.renting = Renting(objective, limits or JobLimits())
+        self.configured = configured or JobQuestion()
         self._predictors = {predictor.pipeline: predictor}
         self._pipeline = predictor.pipeline
-        self._carbon_intensity = carbon_intensity
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
-        rank_instances([], instances, catalog, limits=self.renting.limits)
+        rank_instances([], instances, catalog, limits=self.configured.limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what it was made of: a lock is of its process."""
-        limits = self.renting.limits
-        own = partial(
-            Advisor,
-            objective=self.renting.objective,
-            limits=limits,
-            carbon_intensity=self._carbon_intensity,
-            inventory=self._inventory,
-        )
-        return own, (self.catalog, self._predictors[self._pipeline], self._priced)
+        predictor = self._predictors[self._pipeline]
+        return Advisor, (self.catalog, predictor, self._priced, self.configured, self._inventory)
 
     @classmethod
     def load(
         cls,
+        configured: JobQuestion | None = None,
         *,
-        pipeline: Pipeline = "default",
-        model: Path | None = None,
         gpus: Path | None = None,
         prices: Path | None = None,
-        objective: Objective = "cost",
-        limits: JobLimits | None = None,
-        carbon_intensity: float | None = None,
         inventory: Path | None = None,
     ) -> Advisor:
-        """Read a pipeline's model, GPUs in addition to the catalogue's and a price table; None: what is shipped.
+        """Read the configured pipeline's model, GPUs in addition to the catalogue's and a price table; None: what is shipped.
 
         Raises:
             InputError: one of them cannot be used.
@@ -105,16 +87,9 @@ class Advisor:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        predictor = load_predictor(pipeline, model, catalog)
-        return cls(
-            catalog,
-            predictor,
-            instances,
-            objective=objective,
-            limits=limits,
-            carbon_intensity=carbon_intensity,
-            inventory=inventory,
-        )
+        configured = configured or JobQuestion()
+        predictor = load_predictor(configured.pipeline or "default", configured.model, catalog)
+        return cls(catalog, predictor, instances, configured, inventory)
 
     def renew_inventory(self) -> None:
         """Read the inventory again if it has changed; one that cannot be read any more is logged, and the last stays."""
@@ -136,27 +111,24 @@ class Advisor:
         """Day of the oldest price."""
         return min(instance.date for instance in self.instances)
 
-    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion, pipeline: Pipeline | None = None) -> Job:
+    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion, **more: Any) -> Job:
         """Answer the job of these GPUs.
 
         Args:
             sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
-            question: what to answer.
-            pipeline: whose model predicts; None: the one that was loaded, another one is the shipped.
+            question: what to answer. A pipeline that is not the configured one predicts by its shipped model.
+            more: what else is known of the job, as `answer_job` has it.
 
         Raises:
             InputError: as `answer_job`.
         """
         read = [self._source(number, profile) for number, profile in enumerate(sources)]
-        if question.carbon_intensity is None:
-            question = replace(question, carbon_intensity=self._carbon_intensity)
-        if question.renting is not None:
-            question = replace(question, renting=replace(question.renting, free=self._free))
+        question = question.completed(self.configured)
         with self._turns:
-            wanted = pipeline or self._pipeline
+            wanted = question.pipeline or self._pipeline
             if wanted not in self._predictors:
                 self._predictors[wanted] = load_predictor(wanted, None, self.catalog)
-            return answer_job(read, self._predictors[wanted], self.instances, question)
+            return answer_job(read, self._predictors[wanted], self.instances, question, free=self._free, **more)
 
     def _source(self, number: int, profile: Profile | Source) -> Source:
         if isinstance(profile, Source):

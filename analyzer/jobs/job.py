@@ -29,8 +29,10 @@ from epochcast.analyzer.jobs.predict import (
     sensor_notes,
     type_note,
 )
-from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.recommend import Recommendation, Renting, recommend_job
+from epochcast.analyzer.jobs.prices import Instance, Offer
+from epochcast.analyzer.jobs.prices.rented import Rented
+from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.recommend import Recommendation, recommend_job
 from epochcast.analyzer.jobs.sources import (
     GpuOfJob,
     Source,
@@ -46,32 +48,6 @@ from epochcast.analyzer.words import count, length, plain
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.pipelines import Pipeline, Predictor
 from epochcast.regressor.precision import Precision, likely_precisions
-
-
-@dataclass(frozen=True)
-class JobQuestion:
-    """What to answer of a job.
-
-    Attributes:
-        targets: any names of GPUs; None: all of the catalogue.
-        work: the whole job, to answer for that too; None: no job where there is no recommendation, else what was seen of it.
-        gpus: of the job; None: as many as have a source, or as a profile says.
-        target_gpus, batch_may_grow, need: as `predict_job` has them.
-        samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
-        carbon_intensity: of the electricity, wherever the job runs [g CO2e/kWh]; None: that of each region, where it is known.
-        renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
-    """
-
-    targets: Sequence[str] | None = None
-    work: Work | None = None
-    gpus: int | None = None
-    target_gpus: int | None = None
-    batch_may_grow: bool = False
-    samples_per_step: float | None = None
-    tokens_per_step: float | None = None
-    carbon_intensity: float | None = None
-    need: MemoryNeed | None = None
-    renting: Renting | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +113,11 @@ def answer_job(
     instances: Sequence[Instance],
     question: JobQuestion,
     *,
+    recommend: bool = False,
+    work: Work | None = None,
+    gpus: int | None = None,
+    on: Rented | None = None,
+    free: Mapping[Offer, int] | None = None,
     of_job: Sequence[str] = (),
 ) -> Job:
     """Predict a job on other GPUs, and rank what can be rented for it.
@@ -146,6 +127,11 @@ def answer_job(
         predictor: how to predict.
         instances: what can be rented, and what it costs.
         question: what to answer.
+        recommend: rank what can be rented for it, too.
+        work: the whole job, where more is known of it than the question says.
+        gpus: of the job; None: as many as have a source, or as a profile says.
+        on: what it runs on; None: what the question says, else the cheapest with its GPU is assumed.
+        free: how many of each offer can be had; None: all of them.
         of_job: sentences on how the sources came to be.
 
     Raises:
@@ -155,13 +141,16 @@ def answer_job(
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
     kept, not_counted, doubts = comparable(read)
-    sources = set_gpus(kept, question.gpus and count_gpus(read, question.gpus))
+    sources = set_gpus(kept, gpus and count_gpus(read, gpus))
     catalog = add_own_gpus(predictor.catalog, sources)
     if catalog is not predictor.catalog:
         predictor = replace(predictor, catalog=catalog)
     slowest = find_slowest(sources)
     place_of_slowest = sources.index(slowest)
-    per_step, work, need = (question.samples_per_step, question.tokens_per_step), question.work, question.need
+    per_step = question.samples_per_step, question.tokens_per_step
+    need = None if question.memory_bytes is None else MemoryNeed(question.memory_bytes)
+    if work is None and question.epochs is not None:
+        work = Work(question.epochs, question.startup_s or 0.0)
     rate, grams = throughput_of(slowest, *per_step), question.carbon_intensity
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job]
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
@@ -169,7 +158,7 @@ def answer_job(
         _check_work(work, slowest)
         work = replace(work, name=work.name or count(work.epochs, slowest.unit))
     untimed = None
-    if question.renting is not None and work is None:
+    if recommend and work is None:
         work, untimed = seen_work(slowest, phrase="the {} seen" if slowest.detection is None else "the {} in this log")
         if untimed:
             sources = [replace(source, profile=without_seconds(source.profile)) for source in sources]
@@ -180,7 +169,7 @@ def answer_job(
         predictor,
         catalog,
         sources,
-        names,
+        None if recommend else names,
         None if work is None else work.epochs,
         target_gpus=question.target_gpus,
         batch_may_grow=question.batch_may_grow,
@@ -195,7 +184,7 @@ def answer_job(
     notes.append(batch_note(sources, targets, batch_may_grow=question.batch_may_grow))
     notes += memory_notes(sources, targets, need)
     recommendation, usd_per_hour, usd_per_gpu_hour = None, None, None
-    if question.renting is None:
+    if not recommend:
         notes += sensor_notes(sources, targets, catalog)
     else:
         recommendation, of_renting = recommend_job(
@@ -203,7 +192,10 @@ def answer_job(
             targets,
             predictor,
             instances,
-            question.renting,
+            question,
+            names,
+            on=on,
+            free=free,
             work=work,
             need=need,
             grams_per_kwh=grams,

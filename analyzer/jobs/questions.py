@@ -1,4 +1,4 @@
-"""What can be asked of a job: options of commands, and the bodies of POST requests with profiles.
+"""What can be asked of a job, declared once: options of commands, bodies and query parameters of requests, arguments in Python.
 
 A profile is checked by `read_profile`, whose rules (the order of quartiles, the range of ratios) no JSON schema can say.
 """
@@ -6,18 +6,18 @@ A profile is checked by `read_profile`, whose rules (the order of quartiles, the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from copy import copy
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainValidator, WithJsonSchema
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, create_model, model_validator
 
-from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.prices import Market
+from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
-from epochcast.analyzer.jobs.whole_job import Work
-from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
+from epochcast.analyzer.plugins.question import Body, Option, Question
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -37,68 +37,49 @@ ProfileJson = Annotated[Profile, PlainValidator(read_profile), WithJsonSchema(pr
 
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
-
-CARBON_INTENSITY = "Carbon intensity of the electricity [g CO2e/kWh]"
-CarbonIntensity = Annotated[float, Field(gt=0, le=5000)]  # no grid is above 1000; a diesel generator has some 800
-
-PIPELINE = "Epochcast's own pipeline, or the black-box paper's: its passes find the epochs, its stack predicts."
-
-BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes that no more epochs are needed)."
+_PerStep = Annotated[float | None, Option(metavar="N"), Field(gt=0, allow_inf_nan=False)]
 
 
-PerStep = Annotated[float | None, Option(metavar="N"), Field(gt=0, allow_inf_nan=False)]
+class JobQuestion(Question):
+    """What somebody asks of a job. Every field is optional; where a service is configured, None is what it is configured to."""
 
-
-class ProfilesBody(Body):
-    """The job as the profiles of its GPUs."""
-
-    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
-
-
-class PredictionQuestion(Question):
-    """A job on one GPU, or on several that train together."""
-
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}]))
-    body: ClassVar[type[Body]] = ProfilesBody
-
-    sources: Annotated[
-        list[str] | list[InstanceOf[Profile]],
-        Option(name="TRACES_OR_PROFILES...", argument=True),
-        Field(min_length=1, description="Traces or profiles (.json), or folders of them: the GPUs of one job."),
-    ]
     gpu: Annotated[
-        str | None, Option(metavar="NAME"), Field(description="GPU it was recorded on, if the trace does not name it.")
+        GpuName | None, Option(metavar="NAME"), Field(description="GPU it was recorded on, if the trace does not name it.")
     ] = None
     targets: Annotated[
         list[GpuName] | None,
-        Http(),
-        Option(name="--target", metavar="NAME", default="all"),
-        Field(min_length=1, max_length=100, description="GPU to predict for."),
+        Option(name="--target", metavar="GPU", default="all"),
+        Field(min_length=1, max_length=100, description="GPU to answer for."),
     ] = None
     target_gpus: Annotated[
         int | None,
-        Http(),
         Option(metavar="N", default="as many as now"),
         Field(ge=1, le=MOST_GPUS, description="Number of GPUs in the target machine."),
     ] = None
-    batch_may_grow: Annotated[bool, Http(), Field(description=BATCH_MAY_GROW)] = False
+    batch_may_grow: Annotated[
+        bool, Field(description="Let the batch grow with a GPU's memory (assumes that no more epochs are needed).")
+    ] = False
     epochs: Annotated[
         int | None,
-        Http(),
         Option(metavar="N"),
-        Field(ge=1, le=10**9, description="Epochs (or cycles, or steps) in the whole job; adds its time and energy."),
+        Field(ge=1, le=10**9, description="Epochs (or cycles, or steps) still to run: answers are of all of them."),
+    ] = None
+    startup_s: Annotated[
+        float | None,
+        Option(name="--startup", unit="minutes"),
+        Field(ge=0, lt=1e9, description="Paid time from launching an instance to the first epoch."),
     ] = None
     samples_per_step: Annotated[
-        PerStep, Field(description="Samples in one step of the whole job, e.g. 256; adds samples/s.")
+        _PerStep, Field(description="Samples in one step of the whole job, e.g. 256; adds samples/s.")
     ] = None
     tokens_per_step: Annotated[
-        PerStep, Field(description="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.")
+        _PerStep, Field(description="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.")
     ] = None
     carbon_intensity: Annotated[
-        CarbonIntensity | None,
-        Http(),
-        Option(metavar="G/KWH"),
-        Field(description=f"{CARBON_INTENSITY}, for figures of CO2e."),
+        float | None,
+        Option(metavar="G/KWH", default="of each region, where it is known"),
+        # No grid is above 1000; a diesel generator has some 800.
+        Field(gt=0, le=5000, description="Carbon intensity of the electricity [g CO2e/kWh], for figures of CO2e."),
     ] = None
     precision: Annotated[
         Precision | None,
@@ -116,71 +97,137 @@ class PredictionQuestion(Question):
         Field(min_length=1, max_length=LONGEST_NAME, description="Its network, such as resnet50."),
     ] = None
     inference: Annotated[bool, Field(description="The job answers, and does not train.")] = False
-    pipeline: Annotated[Pipeline | None, Http(), Option(default="default"), Field(description=PIPELINE)] = None
+    pipeline: Annotated[
+        Pipeline | None,
+        Option(default="default"),
+        Field(
+            description="Epochcast's own pipeline, or the black-box paper's: its passes find the epochs, its stack predicts."
+        ),
+    ] = None
     model: Annotated[
         Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast fit regressor`.")
     ] = None
+    memory_bytes: Annotated[
+        float | None,
+        Option(name="--memory", unit="GiB", default="the most in the trace"),
+        Field(gt=0, lt=1e15, description="Memory that the job needs on each GPU."),
+    ] = None
+    objective: Annotated[Objective | None, Option(default="cost"), Field(description="Rank by cost or by time.")] = None
+    market: Annotated[
+        Market | None,
+        Option(name="--spot", value="spot", help="Pay spot prices; instances without one are left out."),
+        Field(description="Which price to pay; instances without one are left out."),
+    ] = None
+    clouds: Annotated[
+        list[GpuName] | None,
+        Option(name="--cloud", metavar="NAME", default="the job's, else all"),
+        Field(max_length=50, description="Rank only instances of this cloud; any: all."),
+    ] = None
+    regions: Annotated[
+        list[GpuName] | None,
+        Option(name="--region", metavar="NAME"),
+        Field(max_length=200, description="Rank only instances in this region."),
+    ] = None
+    deadline_s: Annotated[
+        float | None,
+        Option(name="--deadline", unit="seconds"),
+        Field(gt=0, allow_inf_nan=False, description="Only instances expected to finish within this time."),
+    ] = None
+    budget_usd: Annotated[
+        float | None,
+        Option(name="--budget", metavar="USD"),
+        Field(gt=0, allow_inf_nan=False, description="Only instances expected to finish the job for at most this."),
+    ] = None
+    machines: Annotated[
+        int, Option(metavar="N"), Field(ge=1, le=MOST_GPUS, description="Machines that hold the job's GPUs now.")
+    ] = 1
+    data_parallel: Annotated[
+        bool, Field(description="Let a one-GPU job use all GPUs of an instance; multi-GPU jobs always do.")
+    ] = False
+    at_most_slower: Annotated[
+        float,
+        Option(metavar="FACTOR"),
+        Field(gt=0, le=1e6, description="Propose no move that takes more than this times the present time."),
+    ] = AT_MOST_SLOWER
+    usd_per_hour_now: Annotated[
+        float | None,
+        Option(name="--price-now", metavar="USD", default="assumed"),
+        Field(gt=0, le=1e6, description="What an hour of all that the job runs on now costs."),
+    ] = None
+    switch_usd: Annotated[
+        float | None,
+        Option(name="--switch-cost", metavar="USD", default="half an hour of what it runs on now"),
+        Field(ge=0, le=1e9, description="What a move costs."),
+    ] = None
 
-    @classmethod
-    def of_body(cls, body: Body, models: Mapping[str, Path], **more: Any) -> Self:
-        """See :meth:`..plugins.question.Question.of_body`."""
-        assert isinstance(body, ProfilesBody)
-        return super().of_body(body, models, sources=body.profiles, **more)
+    @model_validator(mode="after")
+    def _of_a_whole_job(self) -> Self:
+        if self.startup_s is not None and self.epochs is None:
+            raise ValueError(f"a start-up of {self.startup_s:g} s belongs to a whole job; give its number of epochs, too")
+        return self
 
-    def of_job(self) -> JobQuestion:
-        """What to answer of the job."""
-        return JobQuestion(
-            targets=self.targets,
-            work=None if self.epochs is None else Work(self.epochs),
-            target_gpus=self.target_gpus,
-            batch_may_grow=self.batch_may_grow,
-            samples_per_step=self.samples_per_step,
-            tokens_per_step=self.tokens_per_step,
-            carbon_intensity=self.carbon_intensity,
-        )
+    @property
+    def limits(self) -> JobLimits:
+        """What a recommendation must keep."""
+        places = tuple(self.regions or ()), tuple(self.clouds or ())
+        return JobLimits(self.deadline_s, self.budget_usd, *places, self.market or "on-demand")
+
+    def completed(self, configured: JobQuestion) -> JobQuestion:
+        """The question with what is configured where it says nothing."""
+        missing = {name: value for name, value in configured if getattr(self, name) is None}
+        return self.model_copy(update=missing)
+
+
+SOURCE = ("gpu", "precision", "job_type", "family", "inference", "pipeline")
+"""What can be said of a trace that is sent."""
+
+PREDICTION = ("targets", "target_gpus", "epochs", "samples_per_step", "tokens_per_step", "batch_may_grow", "carbon_intensity")
+"""What a prediction can be asked."""
+
+RECOMMENDATION = (
+    *("epochs", "objective", "market", "clouds", "regions", "deadline_s", "budget_usd", "at_most_slower"),
+    *("usd_per_hour_now", "switch_usd", "data_parallel", "batch_may_grow", "carbon_intensity"),
+)
+"""What a recommendation can be asked."""
+
+
+def request_fields(*names: str) -> dict[str, Any]:
+    """Fields of `JobQuestion` as `pydantic.create_model` takes them, for what a request may ask."""
+    fields = {}
+    for name in names:
+        field = copy(JobQuestion.model_fields[name])
+        mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
+        if mark.default:
+            field.description = f"{field.description} Default: {mark.default}."
+        fields[name] = (field.annotation, field)
+    return fields
+
+
+class ProfilesBody(Body):
+    """The job as the profiles of its GPUs."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}]))
+
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
+
+    def question(self) -> JobQuestion:
+        """What is asked of it; raises InputError where it does not go together."""
+        return JobQuestion.of({name: value for name, value in self if name in JobQuestion.model_fields})
 
 
 if TYPE_CHECKING:
-    PredictionBody = ProfilesBody
-else:  # its other fields are those of the question
-    PredictionBody = body_of(PredictionQuestion)
-
-
-class RecommendationQuestion(BaseModel):
-    """A job, and the limits of a recommendation for it."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()], "clouds": ["aws"]}]),
+    PredictionQuestion = ProfilesBody
+    RecommendationQuestion = ProfilesBody
+else:
+    PredictionQuestion = create_model(
+        "PredictionQuestion",
+        __base__=ProfilesBody,
+        __doc__="A job, and what to predict of it.",
+        **request_fields(*PREDICTION, "pipeline"),
     )
-
-    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
-    epochs: Annotated[
-        int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job; null: those seen.")
-    ] = None
-    pipeline: Annotated[Pipeline | None, Field(description=f"{PIPELINE} null: as configured.")] = None
-    objective: Annotated[Literal["cost", "time"], Field(description="Rank by cost or by time.")] = "cost"
-    market: Annotated[Literal["on-demand", "spot"], Field(description="Which price to pay.")] = "on-demand"
-    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; any: all; empty: the job's.")] = []
-    regions: Annotated[list[GpuName], Field(max_length=200, description="Only these regions; empty: all.")] = []
-    deadline_s: Annotated[
-        float | None,
-        Field(gt=0, allow_inf_nan=False, description="Only instances expected to finish within this many seconds."),
-    ] = None
-    budget_usd: Annotated[
-        float | None, Field(gt=0, allow_inf_nan=False, description="Only instances expected to cost at most this much.")
-    ] = None
-    at_most_slower: Annotated[
-        float, Field(gt=0, le=1e6, description="Propose no move that takes more than this times the present time.")
-    ] = AT_MOST_SLOWER
-    usd_per_hour_now: Annotated[
-        float | None, Field(gt=0, le=1e6, description="What an hour of all that the job runs on now costs; null: assumed.")
-    ] = None
-    switch_usd: Annotated[
-        float | None, Field(ge=0, le=1e9, description="What a move costs; null: half an hour of what it runs on now.")
-    ] = None
-    data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
-    batch_may_grow: Annotated[bool, Field(description=BATCH_MAY_GROW)] = False
-    carbon_intensity: Annotated[
-        CarbonIntensity | None, Field(description=f"{CARBON_INTENSITY}; null: as configured, else the region's.")
-    ] = None
+    RecommendationQuestion = create_model(
+        "RecommendationQuestion",
+        __base__=ProfilesBody,
+        __doc__="A job, and the limits of a recommendation for it.",
+        **request_fields(*RECOMMENDATION, "pipeline"),
+    )

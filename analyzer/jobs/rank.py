@@ -51,9 +51,6 @@ class JobLimits:
         regions: only these; empty: all. A price for region ``any`` holds in all of them.
         clouds: only these; ``any``: all; empty: that of the job where it is known, else all.
         market: which price is paid; instances without one are left out.
-
-    Raises:
-        InputError: the deadline or the budget is not above 0.
     """
 
     deadline_s: float | None = None
@@ -61,11 +58,6 @@ class JobLimits:
     regions: tuple[str, ...] = ()
     clouds: tuple[str, ...] = ()
     market: Market = "on-demand"
-
-    def __post_init__(self) -> None:
-        for name, limit in (("deadline", self.deadline_s), ("budget", self.budget_usd)):
-            if limit is not None and not limit > 0:
-                raise InputError(f"the {name} is {limit}; it must be above 0")
 
 
 @dataclass(frozen=True)

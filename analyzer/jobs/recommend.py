@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput
 from epochcast.analyzer.jobs.emissions import add_emissions
 from epochcast.analyzer.jobs.memory import MemoryNeed
@@ -15,6 +14,7 @@ from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note, most_memory
 from epochcast.analyzer.jobs.prices import Instance, Offer, price_age, stale_note
 from epochcast.analyzer.jobs.prices.rented import Rented, rented_now
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import (
     MISSED,
     JobLimits,
@@ -27,49 +27,12 @@ from epochcast.analyzer.jobs.rank import (
 )
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.trial import Trial, plan_trial
-from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, Terms, Verdict, judge
+from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
 from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
 from epochcast.regressor import Prediction
 
 if TYPE_CHECKING:
     from epochcast.regressor.pipelines import Predictor
-
-
-@dataclass(frozen=True)
-class Renting:
-    """What somebody would rent for a job.
-
-    Attributes:
-        objective: what to rank by.
-        limits: what to keep.
-        machines: that the job's GPUs are in now.
-        data_parallel: a job of one GPU would run on several as well; one of several does.
-        on: what the job runs on; None: ``usd_per_hour_now``, else the cheapest with its GPU is assumed.
-        usd_per_hour_now: what an hour of all that the job runs on costs.
-        at_most_slower, switch_usd: as in `Terms`.
-        targets: names of GPUs in the catalogue, to rank only these; empty: all.
-        free: how many of each offer can be had; None: all of them.
-    """
-
-    objective: Objective = "cost"
-    limits: JobLimits = field(default_factory=JobLimits)
-    machines: int = 1
-    data_parallel: bool = False
-    on: Rented | None = None
-    usd_per_hour_now: float | None = None
-    at_most_slower: float = AT_MOST_SLOWER
-    switch_usd: float | None = None
-    targets: tuple[str, ...] = ()
-    free: Mapping[Offer, int] | None = None
-
-    def __post_init__(self) -> None:
-        for name, value, least in (
-            ("--price-now", self.usd_per_hour_now, 0.0),
-            ("--at-most-slower", self.at_most_slower, 0.0),
-            ("--switch-cost", self.switch_usd, -1e-9),
-        ):
-            if value is not None and not least < value < 1e9:
-                raise InputError(f"{name} is {value:g}; give a number {'above 0' if least == 0 else 'of 0 or more'}")
 
 
 @dataclass(frozen=True)
@@ -115,8 +78,11 @@ def recommend_job(
     targets: Sequence[Target],
     predictor: Predictor,
     instances: Sequence[Instance],
-    renting: Renting,
+    question: JobQuestion,
+    wanted: Sequence[str] | None,
     *,
+    on: Rented | None,
+    free: Mapping[Offer, int] | None,
     work: Work | None,
     need: MemoryNeed | None,
     grams_per_kwh: float | None = None,
@@ -129,7 +95,10 @@ def recommend_job(
         sources, targets: of `predict_job`, for all GPUs of the catalogue.
         predictor: that made them.
         instances: what can be rented.
-        renting: what to keep.
+        question: what to keep, and to rank by.
+        wanted: GPUs of the catalogue, to rank only these; None: all.
+        on: what the job runs on; None: what the question says, else the cheapest with its GPU is assumed.
+        free: how many of each offer can be had; None: all of them.
         work: what is to be done; None ranks by ratios.
         need: memory per GPU; None takes the most that a source used.
         grams_per_kwh: of the electricity everywhere [g CO2e/kWh]; None: that of each region, where it is known.
@@ -142,12 +111,11 @@ def recommend_job(
     Raises:
         InputError: as `rank_instances` and `whole_job` do.
     """
-    gpus, objective, limits, machines = sources[0].profile.gpus, renting.objective, renting.limits, renting.machines
+    gpus, machines = sources[0].profile.gpus, question.machines
+    objective, limits = question.objective or "cost", question.limits
     by_gpu = {target.gpu: target for target in targets}
     need, here = need or most_memory(sources), find_slowest(sources)
-    on = renting.on or rented_now(
-        here.gpu.name, gpus, instances, machines, limits.market, limits.clouds, renting.usd_per_hour_now
-    )
+    on = on or rented_now(here.gpu.name, gpus, instances, machines, limits.market, limits.clouds, question.usd_per_hour_now)
     if not limits.clouds and on.instance is not None and not on.assumed and on.instance.cloud:
         limits = replace(limits, clouds=(on.instance.cloud,))
 
@@ -164,19 +132,18 @@ def recommend_job(
         return replace(add_emissions(row, by_gpu.get(row.instance.gpu), gpus, grams_per_kwh), throughput=throughput)
 
     job = job_of if work else None
-    wanted = [target for target in targets if not renting.targets or target.gpu in renting.targets]
     ranking = rank_instances(
-        [replace(target, gpus=math.ceil(gpus / machines)) for target in wanted],
+        [replace(target, gpus=math.ceil(gpus / machines)) for target in targets if wanted is None or target.gpu in wanted],
         instances,
         predictor.catalog,
         job_of=job,
-        on_gpus=predictor.on_gpus if gpus > 1 or renting.data_parallel else None,
+        on_gpus=predictor.on_gpus if gpus > 1 or question.data_parallel else None,
         need=need,
         limits=limits,
         objective=objective,
         gpus=gpus,
         machines=machines,
-        free=renting.free,
+        free=free,
     )
     rows = tuple(complete(row, row.gpus) for row in ranking.placements)
     current = None
@@ -195,8 +162,8 @@ def recommend_job(
         untimed if work is None else work.name,
         here=job_of(own).seconds.value if work and own else 1.0,
         assumed=on.assumed,
-        at_most_slower=renting.at_most_slower,
-        switch_usd=renting.switch_usd,
+        at_most_slower=question.at_most_slower,
+        switch_usd=question.switch_usd,
         epochs=0 if work is None else work.epochs,
         unit=here.unit,
         timed=here.profile.unit in ("epoch", "step"),

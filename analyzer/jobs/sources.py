@@ -14,6 +14,7 @@ from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, secon
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
 from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
@@ -23,9 +24,9 @@ from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
-from epochcast.regressor.job_types import JobType, job_type_of, network_in
+from epochcast.regressor.job_types import job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import Precision, overall_flop_utilization
+from epochcast.regressor.precision import overall_flop_utilization
 from epochcast.regressor.profile_json import read_profile
 
 
@@ -238,24 +239,7 @@ def _naming(name: str) -> Iterator[None]:
         raise InputError(f"{name!r}: {error}") from error
 
 
-@dataclass(frozen=True)
-class JobDescription:
-    """What a user says of a job; what is None, or false, is left to its profile.
-
-    Attributes:
-        precision: of its matrix products.
-        type: of the job; None: that of the family, where its name is known.
-        family: its network.
-        inference: it answers, and does not train.
-    """
-
-    precision: Precision | None = None
-    type: JobType | None = None
-    family: str | None = None
-    inference: bool = False
-
-
-def add_description(source: Source, stated: JobDescription) -> Source:
+def add_description(source: Source, stated: JobQuestion) -> Source:
     """The source of a job with what the user says of it, else what its trace does, of which a note says where it is from.
 
     Raises InputError where the profile says something else.
@@ -263,7 +247,7 @@ def add_description(source: Source, stated: JobDescription) -> Source:
     profile = source.profile
     for option, said, held in (
         ("precision", stated.precision, profile.precision),
-        ("type", stated.type, profile.type),
+        ("type", stated.job_type, profile.type),
         ("family", stated.family, profile.group),
     ):
         if None not in (said, held) and said != held:
@@ -271,7 +255,7 @@ def add_description(source: Source, stated: JobDescription) -> Source:
                 f"{source.name!r} has {option} {held!r}, and --{option} is {said!r}; leave --{option} "
                 "out, or correct the profile"
             )
-    family, job_type = stated.family or profile.group, stated.type or profile.type
+    family, job_type = stated.family or profile.group, stated.job_type or profile.type
     where = "configuration" if source.job.get("configuration") else "command"
     named = None if family or job_type else network_in([str(source.job.get(where))])
     notes = source.notes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Prediction, Profile
 from epochcast.regressor.job import estimate_job
 from epochcast.regressor.prediction import Estimate
@@ -19,18 +18,11 @@ class Work:
         startup_s: seconds from the order of an instance to the first epoch (boot, image, data); paid for, and the same
             everywhere.
         name: what it is, for people; empty: so many epochs, cycles or steps.
-
-    Raises:
-        InputError: the start-up is out of bounds.
     """
 
     epochs: int
     startup_s: float = 0.0
     name: str = ""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.startup_s < 1e9:
-            raise InputError(f"the startup takes {self.startup_s / 60:g} minutes; give 0 or more")
 
 
 @dataclass(frozen=True)

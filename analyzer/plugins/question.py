@@ -41,12 +41,18 @@ class Option:
         metavar: of its value.
         default: what the help says where the field has no value of its own.
         argument: whether it is no option but what the command is followed by, called ``name`` in the help.
+        unit: of a bare number (``minutes``, ``GiB``); text may name another. The field itself is in seconds or bytes.
+        value: what the option gives the field, as a flag.
+        help: of such a flag.
     """
 
     name: str = ""
     metavar: str = ""
     default: str = ""
     argument: bool = False
+    unit: str = ""
+    value: str = ""
+    help: str = ""
 
 
 class Body(BaseModel):
@@ -100,12 +106,17 @@ class NetworkQuestion(Question):
 
 
 _REMEDIES = {
-    "greater_than": "a number above {gt:g}",
-    "greater_than_equal": "{ge:g} or more",
-    "less_than": "a number below {lt:g}",
-    "less_than_equal": "{le:g} or less",
+    "greater_than": "a number above {gt:.10g}",
+    "greater_than_equal": "{ge:.10g} or more",
+    "less_than": "a number below {lt:.10g}",
+    "less_than_equal": "{le:.10g} or less",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "date_from_datetime_parsing": "a date as YYYY-MM-DD",
 }
-"""By pydantic's name for what is wrong with a number."""
+"""By pydantic's name for what is wrong with a number or a date."""
 
 
 def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
@@ -116,7 +127,8 @@ def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> 
         return reason
     field = (names or {}).get(str(first["loc"][0]), str(first["loc"][0]))
     if remedy := _REMEDIES.get(first["type"]):
-        return f"{field} is {first['input']!r:.60}; give {remedy.format(**first['ctx'])}"
+        seen = f"{first['input']:g}" if isinstance(first["input"], float) else f"{first['input']!r:.60}"
+        return f"{field} is {seen}; give {remedy.format(**first.get('ctx', {}))}"
     return f"{field} is missing; give it" if first["type"] == "missing" else f"{field} is {first['input']!r:.60}: {reason}"
 
 

@@ -15,12 +15,10 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore
@@ -184,28 +182,26 @@ class Analysis:
         """
         record, sources = self._record_and_sources(job)
         plan = record.answer.plan
-        question = replace(planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
-        return _add_notes(self._advisor.answer(sources, question), record.answer.notes)
+        question = planned(plan, epochs).model_copy(update={"targets": targets})
+        return _add_notes(self._advisor.answer(sources, question, gpus=len(record.answer.gpus)), record.answer.notes)
 
-    def recommend(
-        self, job: str, *, objective: Objective | None = None, limits: JobLimits | None = None, epochs: int | None = None
-    ) -> Job:
-        """Rank what can be rented for a job.
+    def recommend(self, job: str, question: JobQuestion) -> Job:
+        """Rank what can be rented for a job; its plan says what the question does not.
 
         Raises:
             KeyError: no such job.
             InputError: there is no answer for it yet, or limits that cannot be kept.
         """
         record, sources = self._record_and_sources(job)
-        answer, own = record.answer, self._advisor.renting
-        limits = limits or own.limits
+        answer, question = record.answer, question.completed(self._advisor.configured)
         devices = [report.device for report in record.reports]
-        on = self._answers.rented(sources, answer.plan, devices, limits.market)
-        renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
-        work = None if epochs is None else Work(epochs)
-        work = work or work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
-        question = replace(planned(answer.plan), work=work, gpus=len(answer.gpus), renting=renting)
-        return _add_notes(self._advisor.answer(sources, question), answer.notes)
+        on = self._answers.rented(sources, answer.plan, devices, question.limits.market)
+        work = None
+        if question.epochs is None:
+            work = work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
+        question = question.completed(planned(answer.plan, question.epochs)).model_copy(update={"machines": len(answer.nodes)})
+        made = self._advisor.answer(sources, question, recommend=True, work=work, gpus=len(answer.gpus), on=on)
+        return _add_notes(made, answer.notes)
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
         """Keep what the operator says of a job, and answer by it from now on.

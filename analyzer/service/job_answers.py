@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import Group
-from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
+from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.predict import count_gpus
 from epochcast.analyzer.jobs.prices import Market
 from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.summary import sources_of, sum_up
 from epochcast.analyzer.jobs.watched import JobPlan
@@ -225,12 +226,14 @@ class JobAnswers:
             return _Answered(question, None, (), now)
         answer, notes = None, []
         try:
-            renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
-            job_question = replace(planned(question.plan), work=question.work, gpus=question.gpus, renting=renting)
-            if job_question.work is not None and find_slowest(question.sources).profile.epoch_s is None:
-                job_question = replace(job_question, work=None)
+            work = question.work
+            if work is not None and find_slowest(question.sources).profile.epoch_s is None:
+                work = None
                 notes.append("the time of the whole job is unknown until its epochs are known")
-            answer = self._advisor.answer(question.sources, job_question)
+            asked = planned(question.plan).model_copy(update={"epochs": None, "machines": question.machines})
+            answer = self._advisor.answer(
+                question.sources, asked, recommend=True, work=work, gpus=question.gpus, on=question.on
+            )
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
         except Exception as error:
@@ -249,7 +252,7 @@ class JobAnswers:
 def work_ahead(sources: Sequence[Source], plan: JobPlan, epochs: int, reports: Sequence[Report]) -> Work | None:
     """What is still to be done: by the plan, else as much as was done so far; nobody else knows when a job ends."""
     if plan.epochs is not None or not sources:
-        return planned(plan).work
+        return None if plan.epochs is None else Work(plan.epochs)
     ends = [report.last_sample for report in reports if report.last_sample is not None]
     starts = [report.job_since for report in reports if report.job_since is not None]
     ran_s = max(ends) - min(starts) if ends and starts else 0.0
@@ -258,6 +261,6 @@ def work_ahead(sources: Sequence[Source], plan: JobPlan, epochs: int, reports: S
 
 def planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:
     """A question with what an operator says of a job; ``epochs`` wins over the plan's."""
-    epochs = epochs or plan.epochs
-    work = None if epochs is None else Work(epochs)
-    return JobQuestion(work=work, samples_per_step=plan.samples_per_step, tokens_per_step=plan.tokens_per_step)
+    return JobQuestion(
+        epochs=epochs or plan.epochs, samples_per_step=plan.samples_per_step, tokens_per_step=plan.tokens_per_step
+    )

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.rank import JobLimits
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.live.metrics import DetectionMetrics, View, families
 from epochcast.analyzer.live.state_file import alone_with
 from epochcast.analyzer.live.state_store import StateStore
@@ -71,16 +71,16 @@ def build(settings: Settings) -> Parts:
     token = None if settings.token_file is None else read_token(settings.token_file)
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
-    advisor = Advisor.load(
+    configured = JobQuestion(
         pipeline=settings.pipeline,
         model=settings.model,
-        gpus=settings.gpus,
-        prices=settings.prices,
         objective=settings.objective,
-        limits=JobLimits(regions=tuple(settings.regions), clouds=tuple(settings.clouds), market=settings.market),
+        market=settings.market,
+        regions=settings.regions or None,
+        clouds=settings.clouds or None,
         carbon_intensity=settings.carbon_intensity,
-        inventory=settings.inventory,
     )
+    advisor = Advisor.load(configured, gpus=settings.gpus, prices=settings.prices, inventory=settings.inventory)
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)
     limits = settings.limits

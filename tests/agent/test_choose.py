@@ -42,13 +42,6 @@ def test_where_every_gpu_has_gpm_no_other_source_is_opened(world: Any) -> None:
     assert {source.name for source in opened} == {"gpm", "nvml"}
 
 
-def test_a_host_engine_without_profiling_is_no_better_than_the_driver(world: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN)])
-    _, (choice,) = choose(Config())
-    assert choice.source == "nvml"
-    assert choice.refused["dcgm"] == "no module"
-
-
 def test_a_gpu_whose_instances_have_profiling_keeps_its_source(world: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN), ("a-mig", 0, PROFILES)])
     # The instance is no GPU of NVML's list; it comes with its parent.
@@ -58,30 +51,6 @@ def test_a_gpu_whose_instances_have_profiling_keeps_its_source(world: Any) -> No
 def test_the_exporter_is_read_where_dcgm_itself_cannot_be(world: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], dcgm_exporter=[("a", 0, PROFILES)])
     assert active() == {"a": "dcgm-exporter"}
-
-
-def test_without_a_gpu_the_host_stands_in_and_says_why(world: Any) -> None:
-    world(host=[("host", 0, PLAIN)])
-    _, (choice,) = choose(Config())
-    assert choice.source == "host"
-    assert choice.refused["nvml"] == "no nvml here"
-    assert choice.fallback
-
-
-def test_a_source_asked_for_by_name_is_taken_or_refused(world: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
-    assert active(Config(source="nvml")) == {"a": "nvml"}
-    with pytest.raises(InputError, match="no dcgm here"):
-        choose(Config(source="dcgm"))
-
-
-def test_a_better_source_is_noticed_once_it_works(world: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN)])
-    _, choices = choose(Config())
-    assert not better_source_works(Config(), choices)
-    opened = world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
-    assert better_source_works(Config(), choices)
-    assert all(source.closed for source in opened)
 
 
 def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
@@ -117,5 +86,7 @@ def test_a_better_source_is_noticed_whichever_gpu_it_is_for(world: Any) -> None:
     both = [("ampere", 0, PLAIN), ("pascal", 1, PLAIN)]
     world(nvml=both)
     _, choices = choose(Config())
-    world(nvml=both, dcgm=[("ampere", 0, PROFILES), ("pascal", 1, PLAIN)])
+    assert not better_source_works(Config(), choices)
+    opened = world(nvml=both, dcgm=[("ampere", 0, PROFILES), ("pascal", 1, PLAIN)])
     assert better_source_works(Config(), choices)
+    assert all(source.closed for source in opened)

@@ -1,7 +1,5 @@
 import gc
 import logging
-import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -72,41 +70,6 @@ def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, s
     assert before.source.closed
     until(lambda: rows(node, "b") > 1)
     assert rows(node, "a") > had
-
-
-def due(moment: float) -> int:
-    """Number of the tick that a row of this time is of."""
-    return math.floor(moment * 10 + 1e-3)
-
-
-def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, start_node: Any, until: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
-    node = start_node()
-    until(lambda: rows(node, "a") > 2)
-    node.stop()
-    time.sleep(0.5)
-    node.reopen(node.config)
-    had = rows(node, "a")
-    until(lambda: rows(node, "a") > had + 2)
-    node.stop()
-    (store,) = node.stores
-    times = store.samples(float("-inf"), float("inf"), None)[0]
-    assert store.missed_ticks >= 4
-    assert len(times) + store.missed_ticks == due(times[-1]) - due(times[0]) + 1
-
-
-def test_sources_opened_anew_in_a_burst_leave_no_tick_uncounted(world: Any, start_node: Any, until: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
-    node = start_node()
-    until(lambda: rows(node, "a") > 2)
-    for _ in range(20):  # most are closed again before their first tick
-        node.reopen(node.config)
-    had = rows(node, "a")
-    until(lambda: rows(node, "a") > had + 2)
-    node.stop()
-    (store,) = node.stores
-    times = store.samples(float("-inf"), float("inf"), None)[0]
-    assert len(times) + store.missed_ticks == due(times[-1]) - due(times[0]) + 1
 
 
 def test_readings_without_a_value_are_counted_on_when_sources_are_opened_anew(world: Any, start_node: Any, until: Any) -> None:
@@ -249,11 +212,3 @@ def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, star
     node.supervise()
     had = rows(node, "a")
     until(lambda: rows(node, "a") > had)
-
-
-def test_static_attributes_come_from_the_device_until_the_slow_ones_are_read(world: Any, start_node: Any, until: Any) -> None:
-    world(nvml=[("a", 0, PLAIN)])
-    node = start_node()
-    until(lambda: "a" in node._static)
-    assert node.static("a") == {}
-    assert node.static("nobody") == {}

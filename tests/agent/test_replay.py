@@ -52,16 +52,6 @@ def test_rows_carry_the_recording_s_own_times_and_none_is_lost(tmp_path: Path, f
     assert np.flatnonzero(~np.isnan(columns["loss"])).tolist() == list(range(0, 200, 10))
 
 
-@pytest.mark.parametrize("speed", [0.5, 1, 10, 1000])
-def test_speed_is_wall_time_per_recorded_time(tmp_path: Path, fake_clock: Any, speed: float) -> None:
-    source = replay(trace(tmp_path, "time,power\n" + "\n".join(f"{k / 10},1" for k in range(301))), speed)
-    clock = fake_clock(5.0, until=1e6)
-    time, _ = played(source, clock)
-    assert len(time) == 301
-    # 30 s of recording, and at most two ticks more.
-    assert 30 / speed <= clock.now <= 30 / speed + 2 / source.hertz + 1e-6
-
-
 @pytest.mark.parametrize("speed", [1e-300, 0.01])
 def test_however_slow_it_begins_within_a_second_and_goes_on_ticking(tmp_path: Path, fake_clock: Any, speed: float) -> None:
     source, clock = replay(trace(tmp_path, "time,power\n1,1\n2,2\n"), speed), fake_clock(1_700_000_000.5, until=10)
@@ -70,25 +60,6 @@ def test_however_slow_it_begins_within_a_second_and_goes_on_ticking(tmp_path: Pa
     assert sampler.last_sample_time == 1
     assert sum(sampler.tick_seconds.counts) == 10
     assert not sampler.finished
-
-
-def test_it_has_finished_only_when_all_rows_can_be_read(tmp_path: Path, fake_clock: Any) -> None:
-    source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n"), speed=1000)
-    store = DeviceStore(source.devices[0], 3, 5.0)
-    sampler = Sampler(source, [store], fake_clock(5.0, until=1e6), 1.0)
-    rows, finished = [], []
-    add = store.add
-
-    def watched(*row: Any) -> None:
-        finished.append(sampler.finished)
-        rows.append(row)
-        add(*row)
-
-    store.add = watched  # type: ignore[method-assign]
-    sampler.run()
-    assert len(rows) == 3
-    assert finished == [False] * 3
-    assert sampler.finished
 
 
 @pytest.mark.parametrize(
@@ -120,12 +91,6 @@ def test_metadata_of_a_csv(tmp_path: Path) -> None:
     (device,) = replay(trace(tmp_path, f"# {json.dumps(HEADER)}\ntime,power\n1,2\n")).devices
     assert (device.name, device.simulated) == ("Tesla T4", True)
     assert device.static == {"cuda_cores": Attribute(2560, "nvml"), "driver_version": Attribute("999.1", "trace")}
-
-
-def test_a_csv_without_metadata_is_of_an_unknown_gpu(tmp_path: Path) -> None:
-    (device,) = replay(trace(tmp_path, "# recorded by hand\ntime,power,my col\n1,2,3\n")).devices
-    assert (device.name, device.simulated) == ("unknown", False)
-    assert [(metric.name, metric.unit) for metric in device.metrics] == [("power", "W"), ("my col", "")]
 
 
 def test_parquet(tmp_path: Path, fake_clock: Any) -> None:
@@ -221,13 +186,3 @@ def test_only_whole_folders_are_played(tmp_path: Path) -> None:
     assert (len(source.devices), source.interval) == (2, 0.1), "one row has no interval"
     with pytest.raises(InputError, match="plays replay-a, replay-b, not replay-a alone"):
         ReplaySource(config, frozenset({"replay-a"}))
-
-
-def test_a_real_recording(shared_data: Path, fake_clock: Any) -> None:
-    path = shared_data / "detector" / "cpu_training" / "r1_cnn_b64_val.csv"
-    if not path.exists():
-        pytest.skip(f"no recording at {path}")
-    time, columns = played(replay(path, speed=50), fake_clock(5.0, until=1e6))
-    raw = np.genfromtxt(path, delimiter=",", names=True)
-    assert time == raw["t"].tolist()
-    np.testing.assert_allclose(columns["cpu"], raw["cpu"], rtol=1e-6)

@@ -26,12 +26,6 @@ def test_the_newest_row_is_shown_whatever_waits_to_be_summed_up(rows: int) -> No
     assert summary["seconds"]["sm_active"] == pytest.approx(sum(row % 2 for row in range(1, rows)) * 0.1)
 
 
-def test_nothing_is_shown_of_a_device_that_was_not_heard_of() -> None:
-    assert filled(0).summary(0.0) is None
-    assert filled(10).summary(1.0) is None
-    assert filled(11).summary(1.0) is not None
-
-
 def test_a_store_of_the_same_shape_goes_on_where_the_old_one_was() -> None:
     old, new = filled(100), DeviceStore(DEVICE, 1000, 5.0)
     old.missed_ticks = 3

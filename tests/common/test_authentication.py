@@ -2,10 +2,8 @@
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 
@@ -13,7 +11,9 @@ from epochcast.common import authentication
 from epochcast.common.authentication import Authentication, bearer_token, guarded, wrong_site
 from epochcast.common.errors import InputError
 
-Ask = Callable[..., tuple[int, dict[str, str], bytes]]
+from .. import wsgi
+from ..wsgi import Answer
+
 REFUSAL = "send the token"
 
 
@@ -26,30 +26,20 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.fixture
-def ask() -> Ask:
-    """Ask what is behind a door, without a network."""
+def ask(way: Authentication, authorization: str = "", method: str = "GET") -> Answer:
+    """Ask what is behind a door."""
 
-    def one(
-        way: Authentication, authorization: str = "", path: str = "/x", method: str = "GET"
-    ) -> tuple[int, dict[str, str], bytes]:
-        def app(environ: Any, start_response: Any) -> list[bytes]:
-            start_response("200 OK", [])
-            return [b"hello"]
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"hello"]
 
-        environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_AUTHORIZATION": authorization}
-        setup_testing_defaults(environ)
-        head: list[Any] = []
-        body = b"".join(guarded(app, "127.0.0.1", (), way)(environ, lambda *told: head.extend(told)))
-        return int(head[0].split()[0]), dict(head[1]), body
-
-    return one
+    return wsgi.ask(guarded(app, "127.0.0.1", (), way), "/x", method=method, authorization=authorization)
 
 
 @pytest.mark.parametrize(
     "authorization", ["", "Bearer", "Bearer wrong", "Basic secret", "secret", "Bearer secret2", "Bearer \xff", "Bearer \udcff"]
 )
-def test_who_does_not_bear_the_token_learns_nothing(token: Path, ask: Ask, authorization: str) -> None:
+def test_who_does_not_bear_the_token_learns_nothing(token: Path, authorization: str) -> None:
     status, headers, body = ask(bearer_token(token, REFUSAL), authorization)
     assert (status, json.loads(body)) == (401, {"error": REFUSAL})
     assert (headers["WWW-Authenticate"], headers["Cache-Control"]) == ("Bearer", "no-store")
@@ -58,7 +48,7 @@ def test_who_does_not_bear_the_token_learns_nothing(token: Path, ask: Ask, autho
     assert (status, int(headers["Content-Length"]), nothing) == (401, len(body), b"")
 
 
-def test_who_bears_it_is_answered(token: Path, ask: Ask) -> None:
+def test_who_bears_it_is_answered(token: Path) -> None:
     way = bearer_token(token, REFUSAL)
     for authorization in ("Bearer secret", "bearer  secret "):
         assert ask(way, authorization)[::2] == (200, b"hello")
@@ -97,7 +87,7 @@ def test_only_our_own_pages_may_write() -> None:
         assert (status, origin in said, "the setting hosts" in said) == (403, True, True), origin
 
 
-def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
+def test_when_it_cannot_be_told_now_it_says_try_again() -> None:
     seen = []
     busy = Authentication(lambda *sent: seen.append(sent), "Basic", REFUSAL)
     status, headers, body = ask(busy, "Basic YTpi")
@@ -107,7 +97,7 @@ def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
 
 
 def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
-    token: Path, ask: Ask, caplog: pytest.LogCaptureFixture
+    token: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     way = bearer_token(token, REFUSAL)
     token.write_text("")

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +16,6 @@ import pytest
 
 from epochcast.common.authentication import bearer_token
 from epochcast.common.errors import InputError
-from epochcast.common.routes import Answer, Routes
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -70,7 +61,7 @@ def test_no_more_requests_at_once_than_threads_and_the_others_wait_their_turn(se
     assert most == 3
 
 
-def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hello: Any) -> None:
+def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hello: Any, until: Any) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -142,7 +133,7 @@ def strangers(server: Any, number: int, addresses: list[str]) -> Iterator[list[s
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.3"], ["127.0.0.1"]], ids=["others", "the same address"])
-def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, addresses: list[str]) -> None:
+def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, addresses: list[str], until: Any) -> None:
     listening = serve(connections=2, request_s=60.0)
     with strangers(listening, 600, addresses) as opened:
         for _ in range(20):
@@ -154,7 +145,7 @@ def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, ad
             opened[-1].recv(1)
 
 
-def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, fetch: Any) -> None:
+def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, fetch: Any, until: Any) -> None:
     listening = serve(request_s=60.0, open=10, open_per_address=8)
     with (
         strangers(listening, 2, ["127.0.0.3"]) as few,
@@ -169,7 +160,7 @@ def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, f
                 connection.recv(1)
 
 
-def test_health_waits_for_nobody(serve: Any, fetch: Any, hello: Any) -> None:
+def test_health_waits_for_nobody(serve: Any, fetch: Any, hello: Any, until: Any) -> None:
     go_on = threading.Event()
 
     def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -241,13 +232,6 @@ def test_a_body_that_nobody_reads_does_not_cost_the_client_its_answer(serve: Any
     assert answer.endswith(b"hello /x")
 
 
-def test_the_head_of_a_streamed_answer_says_no_length(serve: Any, fetch: Any) -> None:
-    routes = Routes({"/x": lambda *_: Answer(HTTPStatus.OK, "text/csv", iter([b"a,b\n", b"1,2\n"]))})
-    status, headers, body = fetch(serve(routes), "/x", method="HEAD")
-    assert (status, headers["Content-Type"], body) == (200, "text/csv", b"")
-    assert "Content-Length" not in headers
-
-
 def test_resets_nonsense_and_endless_lines_leave_no_traceback(serve: Any, caplog: pytest.LogCaptureFixture, fetch: Any) -> None:
     listening = serve()
     for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000):
@@ -304,17 +288,6 @@ def test_closing_does_not_wait_for_clients(serve: Any, fetch: Any) -> None:
         assert silent.recv(1) == b""
 
 
-def test_the_answer_waits_for_what_comes_first(serve: Any, fetch: Any) -> None:
-    done = threading.Event()
-    listening = serve(before_answer=lambda: done.wait(10))
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(fetch, listening)
-        with pytest.raises(TimeoutError):
-            waiting.result(timeout=0.3)
-        done.set()
-        assert waiting.result(timeout=10)[0] == 200
-
-
 def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
     token = bearer_token(tmp_path / "token", "send the token")
@@ -364,7 +337,7 @@ def test_plain_http_to_a_tls_port_is_told_so(serve: Any, trust: Trust, caplog: p
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust: Trust, fetch: Any) -> None:
+def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust: Trust, fetch: Any, until: Any) -> None:
     listening = serve(tls=lambda: trust.server, connections=2, request_s=1.0)
     with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
         assert fetch(listening, "/x", trust.client)[2] == b"hello /x"

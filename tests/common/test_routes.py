@@ -1,17 +1,16 @@
 """Which path is answered by what, asked without a network."""
 
 import json
-from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 
 from epochcast.common.errors import InputError
 from epochcast.common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 
-Ask = Callable[..., tuple[int, dict[str, str], bytes]]
+from .. import wsgi
 
 
 def _plain(query: Query, _: Any) -> Answer:
@@ -31,35 +30,24 @@ def _late(_: Query, __: Any) -> Answer:
     return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ask again", ("Retry-After", "5"))
 
 
-@pytest.fixture
-def ask() -> Ask:
-    routes = Routes({"/plain": _plain, "/streamed": _streamed, "/wrong": _wrong, "/late": _late})
-
-    def one(path: str, query: str = "", method: str = "GET") -> tuple[int, dict[str, str], bytes]:
-        environ: dict[str, Any] = {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method}
-        setup_testing_defaults(environ)
-        head: list[Any] = []
-        body = b"".join(routes(environ, lambda *said: head.extend(said)))
-        return int(head[0].split()[0]), dict(head[1]), body
-
-    return one
+ask = partial(wsgi.ask, Routes({"/plain": _plain, "/streamed": _streamed, "/wrong": _wrong, "/late": _late}))
 
 
-def test_an_answer_says_how_long_it_is_and_is_not_to_be_stored(ask: Ask) -> None:
+def test_an_answer_says_how_long_it_is_and_is_not_to_be_stored() -> None:
     status, headers, body = ask("/plain", "a=1&a=2&b=")
     assert (status, json.loads(body)) == (200, {"a": ["1", "2"], "b": [""]})
     assert (headers["Content-Type"], headers["Cache-Control"]) == ("application/json", "no-store")
     assert int(headers["Content-Length"]) == len(body)
 
 
-def test_a_streamed_answer_says_no_length(ask: Ask) -> None:
+def test_a_streamed_answer_says_no_length() -> None:
     for method, sent in (("GET", b"a,b\n1,2\n"), ("HEAD", b"")):
         status, headers, body = ask("/streamed", method=method)
         assert (status, headers["X-Schema"], body) == (200, "s", sent)
         assert "Content-Length" not in headers
 
 
-def test_head_is_the_head_of_get(ask: Ask) -> None:
+def test_head_is_the_head_of_get() -> None:
     assert ask("/plain", "a=1", "HEAD") == (*ask("/plain", "a=1")[:2], b"")
 
 
@@ -73,21 +61,19 @@ def test_head_is_the_head_of_get(ask: Ask) -> None:
         ("/late", "", "GET", 503, "ask again"),
     ],
 )
-def test_what_is_not_answered_says_why_in_one_sentence(
-    ask: Ask, path: str, query: str, method: str, status: int, said: str
-) -> None:
+def test_what_is_not_answered_says_why_in_one_sentence(path: str, query: str, method: str, status: int, said: str) -> None:
     code, headers, body = ask(path, query, method)
     assert (code, json.loads(body)) == (status, {"error": said})
     assert headers.get("Allow") == ("GET, HEAD, OPTIONS" if status == 405 else None)
     assert headers.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_options_says_what_may_be_done(ask: Ask) -> None:
+def test_options_says_what_may_be_done() -> None:
     status, headers, body = ask("/wrong", method="OPTIONS")
     assert (status, headers["Allow"], body) == (200, "GET, HEAD, OPTIONS", b"")
 
 
-def test_what_somebody_sends_comes_back_short(ask: Ask) -> None:
+def test_what_somebody_sends_comes_back_short() -> None:
     for path, query, method in (
         ("/" + "x" * 9999, "", "GET"),
         ("/plain", "x" * 9999 + "=1", "GET"),

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 Market = Literal["on-demand", "spot"]
+
+# Beyond, a typing error; and no cost may come out as 0, or as what JSON cannot hold (infinity).
+Usd = Annotated[float | None, Field(ge=1e-6, lt=1e6)]
+Vcpus = Annotated[float | None, Field(ge=1e-3, lt=1e5)]
 
 Offer = tuple[str, str, str, str, int]
 """What one row of a price table is about: cloud, name, region, GPU and their count."""
@@ -30,14 +36,14 @@ class Instance:
     cloud: str
     name: str
     gpu: str
-    count: int
+    count: Annotated[int, Field(ge=1, lt=1e5)]
     region: str
-    usd_per_hour: float | None
+    usd_per_hour: Usd
     source: str
     date: date
-    spot_usd_per_hour: float | None = None
-    vcpus: float | None = None
-    memory: float | None = None
+    spot_usd_per_hour: Usd = None
+    vcpus: Vcpus = None
+    memory: Annotated[float | None, Field(ge=2**20, lt=2**50)] = None
 
     @property
     def place(self) -> dict[str, str]:

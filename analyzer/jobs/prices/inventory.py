@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import price_cells
 from epochcast.analyzer.jobs.prices.instance import Instance, Offer
 from epochcast.analyzer.jobs.prices.price_list import read_price_list
+from epochcast.analyzer.jobs.prices.price_table import checked_instance
 
 _REQUIRED = ("instance", "region", "free")
 
@@ -28,7 +28,6 @@ def load_inventory(path: Path, instances: Sequence[Instance]) -> tuple[list[Inst
         where = f"row {number} of {str(path)!r}"
         if not row["free"].isdecimal():
             raise InputError(f"free of {where} is {row['free']!r}; give a whole number of instances, 0 for a full one")
-        cost = price_cells.price(row.get("usd_per_hour", ""), f"usd_per_hour of {where}")
         name, regions = row["instance"], (row["region"], "any")
         places = [place for place, each in enumerate(kept) if each.name == name and each.region in regions]
         if not places:
@@ -37,7 +36,7 @@ def load_inventory(path: Path, instances: Sequence[Instance]) -> tuple[list[Inst
                 "(--prices)"
             )
         for place in places:
-            if cost is not None:
-                kept[place] = replace(kept[place], usd_per_hour=cost, spot_usd_per_hour=cost)
+            if cost := row.get("usd_per_hour", ""):
+                kept[place] = checked_instance(asdict(kept[place]) | {"usd_per_hour": cost, "spot_usd_per_hour": cost}, where)
             free[kept[place].offer] = int(row["free"])
     return kept, free

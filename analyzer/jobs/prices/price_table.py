@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import price_age, price_cells
+from epochcast.analyzer.jobs.prices import price_age
 from epochcast.analyzer.jobs.prices.instance import Instance, Offer
 from epochcast.analyzer.jobs.prices.price_list import PriceList, read_price_list
+from epochcast.analyzer.plugins.question import sentence
 from epochcast.common.files import write_whole
 from epochcast.regressor import Catalog
 from epochcast.regressor.errors import InputError as UnknownGpu
@@ -130,41 +132,39 @@ def _checked(prices: PriceList) -> pd.DataFrame:
         raise InputError(
             f"row {other.index[0] + 1} of {name} is in {other['currency'].iloc[0]!r}; prices are in USD per hour, convert them"
         )
-    for column in REQUIRED:
-        if column != "usd_per_hour" and len(empty := table[table[column] == ""]):
-            raise InputError(f"row {empty.index[0] + 1} of {name} has no {column}; {_WHY[column]}")
     return table
 
 
-_WHY = {
-    "cloud": "name the provider",
-    "instance": "give the cloud's name for it",
-    "gpu": "name its GPU (`epochcast gpus` lists them)",
-    "count": "give its number of GPUs",
-    "region": "name it, or write any if the price is the same everywhere",
-    "source": "say where you saw the price",
-    "date": "say when you saw the price, as YYYY-MM-DD",
-}
+_INSTANCE = TypeAdapter(Instance)
+
+
+def checked_instance(cells: Mapping[str, Any], where: str) -> Instance:
+    """The instance that cells (texts or numbers, by its attributes) describe; those that are empty are not known.
+
+    Raises:
+        InputError: one of them is wrong, or there is no price; ``where`` says in which row.
+    """
+    try:
+        instance = _INSTANCE.validate_python({name: value for name, value in cells.items() if value != ""})
+    except ValidationError as error:
+        raise InputError(f"{where}: {sentence(error, {'name': 'instance'})}") from error
+    if instance.usd_per_hour is None and instance.spot_usd_per_hour is None:
+        raise InputError(f"{where} has no price; fill in usd_per_hour or spot_usd_per_hour, or remove the row")
+    return instance
 
 
 def _instance(row: Mapping[Hashable, Any], gpu: str, where: str, today: date | None) -> Instance:
-    usd = price_cells.price(row["usd_per_hour"], f"usd_per_hour of {where}")
-    spot = price_cells.price(row.get("spot_usd_per_hour", ""), f"spot_usd_per_hour of {where}")
-    if usd is None and spot is None:
-        raise InputError(f"{where} has no price; fill in usd_per_hour or spot_usd_per_hour, or remove the row")
-    return Instance(
-        cloud=row["cloud"],
-        name=row["instance"],
-        gpu=gpu,
-        count=price_cells.count(row["count"], f"count of {where}"),
-        region=row["region"],
-        usd_per_hour=usd,
-        source=row["source"],
-        date=price_cells.day(row["date"], f"date of {where}", today),
-        spot_usd_per_hour=spot,
-        vcpus=price_cells.vcpus(row.get("vcpus", ""), f"vcpus of {where}"),
-        memory=price_cells.memory(row.get("memory_gib", ""), f"memory_gib of {where}"),
-    )
+    cells = {column: row.get(column, "") for column in (*REQUIRED, *OPTIONAL)}
+    gib = cells.pop("memory_gib")
+    try:
+        memory = float(gib) * 2**30 if gib else ""
+    except ValueError:
+        raise InputError(f"{where}: memory_gib is {gib!r}; write GiB as a number, or leave it empty") from None
+    cells |= {"name": cells.pop("instance"), "gpu": gpu, "memory": memory, "usd_per_hour": cells["usd_per_hour"] or None}
+    instance = checked_instance(cells, where)
+    if today is not None and instance.date > today + timedelta(days=1):  # a day of grace for time zones
+        raise InputError(f"{where}: date is {instance.date}, after today ({today}); give the day on which the price was seen")
+    return instance
 
 
 def _unknown_note(unknown: Counter[str], name: str) -> list[str]:

@@ -7,17 +7,17 @@ instance, except on Google Cloud (see `skypilot_names`). One row is one zone.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from statistics import median_low
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import price_cells
 from epochcast.analyzer.jobs.prices.instance import Instance
 from epochcast.analyzer.jobs.prices.price_list import PriceList
-from epochcast.analyzer.jobs.prices.price_table import counted
+from epochcast.analyzer.jobs.prices.price_table import checked_instance, counted
 from epochcast.analyzer.jobs.prices.skypilot_names import accelerators_of, gpu_name
 from epochcast.regressor import Catalog
 
@@ -44,7 +44,7 @@ class _Row:
     accelerator: str
     count: str
     vcpus: float | None
-    memory: float | None
+    memory_gib: float | None
     usd: float | None
     spot: float | None
     region: str
@@ -52,24 +52,20 @@ class _Row:
 
 
 def read_skypilot_catalog(
-    prices: PriceList, cloud: str, catalog: Catalog, *, source: str, day: date, regions: Sequence[str] = ()
+    prices: PriceList, cloud: str, catalog: Catalog, *, source: str, day: date
 ) -> tuple[list[Instance], list[str]]:
-    """Instances of a ``vms.csv`` in the ``regions`` (in all, if none is given), and a sentence for each kind of row skipped.
+    """Instances of a ``vms.csv``, and a sentence for each kind of row skipped.
 
     ``cloud`` is SkyPilot's name of it (aws, azure, gcp, lambda, ...); ``source`` and ``day`` say where and when the file was
     got, as it says neither. A region's price is the (lower) median of its zones': on demand they agree, and the cheapest spot
     price is often that of a place without capacity, as of AWS's local zones. A price of 0 is read as unknown.
 
-    Raises InputError if the file is no such list, holds no GPU of the catalogue, or does not know a region.
+    Raises InputError if the file is no such list, or holds no GPU of the catalogue.
     """
     name, rows = prices.name, list(_rows(prices))
-    known = {row.region for row in rows}
-    if unknown := [region for region in regions if region not in known]:
-        raise InputError(f"{name} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
     warnings = _spread_note(
         [row for row in rows if row.accelerator and gpu_name(cloud, row.name, row.accelerator, catalog)], name
     )
-    rows = [row for row in rows if not regions or row.region in regions]
     skipped: defaultdict[str, Counter[str]] = defaultdict(Counter)
     if cloud == "gcp":
         rows = _with_hosts(rows, catalog, skipped)
@@ -106,21 +102,24 @@ def _rows(prices: PriceList) -> Iterator[_Row]:
             name=cells["InstanceType"],
             accelerator=cells["AcceleratorName"],
             count=cells["AcceleratorCount"],
-            vcpus=price_cells.vcpus(cells["vCPUs"], f"vCPUs {where}"),
-            memory=price_cells.memory(cells["MemoryGiB"], f"MemoryGiB {where}"),
-            usd=price_cells.price(_unless_zero(cells["Price"]), f"Price {where}"),
-            spot=price_cells.price(_unless_zero(cells["SpotPrice"]), f"SpotPrice {where}"),
+            vcpus=_number(cells["vCPUs"], f"vCPUs {where}"),
+            memory_gib=_number(cells["MemoryGiB"], f"MemoryGiB {where}"),
+            usd=_number(cells["Price"], f"Price {where}"),
+            spot=_number(cells["SpotPrice"], f"SpotPrice {where}"),
             region=cells["Region"],
             zone=cells["AvailabilityZone"],
         )
 
 
-def _unless_zero(text: str) -> str:
-    """Empty for 0, which people fill in where the cloud publishes no price (skypilot-catalog, pull request 50)."""
+def _number(text: str, what: str) -> float | None:
+    """None for an empty cell, and for 0, which people fill in where the cloud publishes none (its pull request 50)."""
     try:
-        return "" if float(text) == 0 else text
+        value = float(text or 0)
     except ValueError:
-        return text
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise InputError(f"{what} is {text!r}; write a plain number above 0, or leave it empty")
+    return value or None
 
 
 def _spread_note(rows: Iterable[_Row], name: str) -> list[str]:
@@ -196,7 +195,9 @@ def _instance(
     elif _is_spot_dearer(row):
         why = _DEARER_SPOT
     else:
-        return Instance(cloud, row.name, gpu, count, row.region, row.usd, source, day, row.spot, row.vcpus, row.memory)
+        memory = None if row.memory_gib is None else row.memory_gib * 2**30
+        own = Instance(cloud, row.name, gpu, count, row.region, row.usd, source, day, row.spot, row.vcpus, memory)
+        return checked_instance(asdict(own), f"row {row.number}")
     skipped[why][row.accelerator] += 1
     return None
 

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.service.limits import crowded
 from epochcast.analyzer.service.page.job_page import RATIO_ONLY
@@ -70,7 +70,7 @@ def answer_page(parts: Parts, address: str, sent: Sent, source: Source) -> dict[
         InputError: nothing can be predicted from it, in one sentence.
     """
     count = _count(sent.count)
-    answer = parts.advisor.answer([source], JobQuestion(gpus=count, renting=parts.advisor.renting))
+    answer = parts.advisor.answer([source], JobQuestion(), recommend=True, gpus=count)
     return form_page(parts, address, sent) | {
         "answer": answer,
         "name": sent.name or "Your upload",

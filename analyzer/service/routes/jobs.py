@@ -7,22 +7,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from epochcast.analyzer.jobs.job import Job, job_json
+from epochcast.analyzer.jobs.questions import RECOMMENDATION, JobQuestion
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, watched_job_json
 from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.listing import job_place, jobs_of, list_page
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answer_json, answers
-from epochcast.analyzer.service.routes.query import After, Limit, Node, Targets, Wanted, WholeEpochs, Words, next_page
+from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, asks, next_page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 
 JobId = Annotated[str, Path(max_length=200, description="Its id in the list of jobs.", examples=["slurm-4711"])]
+
+Prediction = Annotated[JobQuestion, Depends(asks("targets", "epochs"))]
+Recommendation = Annotated[JobQuestion, Depends(asks(*RECOMMENDATION))]
 
 _ERRORS = answers(404, 422)
 
@@ -67,10 +71,10 @@ def job(served: Served, job: JobId) -> Response:
     response_model=Job,
     responses=_ERRORS,
 )
-def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> Response:
+def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
     """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
-        return answer_json(job_json(served.analysis.predict(job, targets=target, epochs=epochs)))
+        return answer_json(job_json(served.analysis.predict(job, targets=asked.targets, epochs=asked.epochs)))
 
 
 @router.get(
@@ -80,12 +84,10 @@ def prediction(served: Served, job: JobId, target: Targets = None, epochs: Whole
     response_model=Job,
     responses=_ERRORS,
 )
-def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> Response:
+def recommendation(served: Served, job: JobId, asked: Recommendation) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(
-            job_json(served.analysis.recommend(job, objective=wanted.objective, limits=wanted.limits, epochs=epochs))
-        )
+        return answer_json(job_json(served.analysis.recommend(job, asked)))
 
 
 @router.put(

@@ -12,24 +12,24 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from epochcast.analyzer.jobs.job import Job, JobQuestion, job_json
-from epochcast.analyzer.jobs.questions import PIPELINE, GpuName, PredictionBody, PredictionQuestion, RecommendationQuestion
-from epochcast.analyzer.jobs.rank import JobLimits
-from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description
-from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.jobs.job import Job, job_json
+from epochcast.analyzer.jobs.questions import (
+    PREDICTION,
+    RECOMMENDATION,
+    SOURCE,
+    JobQuestion,
+    PredictionQuestion,
+    RecommendationQuestion,
+)
+from epochcast.analyzer.jobs.sources import Source, add_description
 from epochcast.analyzer.service.limits import PredictingRoute
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answer_json, answers
-from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
+from epochcast.analyzer.service.routes.query import asks
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
 from epochcast.analyzer.traces.detection_json import TraceDetection
 from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
-from epochcast.regressor.job_types import JobType
-from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import Precision
-from epochcast.regressor.profile import LONGEST_NAME
 
 profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=PredictingRoute)
 router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])
@@ -74,23 +74,6 @@ async def _upload(request: Request) -> Upload:
 
 
 Uploaded = Annotated[Upload, Depends(_upload)]
-OfGpu = Annotated[GpuName | None, Query(description="GPU the trace was recorded on, if the trace does not name it.")]
-OfPrecision = Annotated[
-    Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
-]
-ByPipeline = Annotated[Pipeline | None, Query(description=f"{PIPELINE} Unless given: as configured.")]
-OfType = Annotated[JobType | None, Query(alias="type", description="What kind of job it is. Unless given: that of the family.")]
-OfFamily = Annotated[str | None, Query(min_length=1, max_length=LONGEST_NAME, description="Its network, such as resnet50.")]
-Answering = Annotated[bool, Query(description="The job answers, and does not train.")]
-
-
-def _stated(
-    precision: OfPrecision = None, job_type: OfType = None, family: OfFamily = None, inference: Answering = False
-) -> JobDescription:
-    return JobDescription(precision, job_type, family, inference)
-
-
-Stated = Annotated[JobDescription, Depends(_stated)]
 
 
 def _known(
@@ -106,6 +89,8 @@ def _known(
 
 
 Known = Annotated[KnownEpochs | None, Depends(_known)]
+Prediction = Annotated[JobQuestion, Depends(asks(*SOURCE, *PREDICTION))]
+Recommendation = Annotated[JobQuestion, Depends(asks(*SOURCE, *RECOMMENDATION))]
 
 
 @profiles.post(
@@ -115,13 +100,12 @@ Known = Annotated[KnownEpochs | None, Depends(_known)]
     response_model=Job,
     responses=_REFUSALS,
 )
-def predictions_of_profiles(served: Served, question: PredictionBody) -> Response:
+def predictions_of_profiles(served: Served, asked: PredictionQuestion) -> Response:
     """Predict how long the job of these profiles takes on each target, as `epochcast predict` does.
 
     Several profiles are of GPUs that train together: the slowest sets the pace.
     """
-    asked = PredictionQuestion.of_body(question, {})
-    return answer_json(job_json(served.advisor.answer(question.profiles, asked.of_job(), asked.pipeline)))
+    return answer_json(job_json(served.advisor.answer(asked.profiles, asked.question())))
 
 
 @profiles.post(
@@ -131,25 +115,9 @@ def predictions_of_profiles(served: Served, question: PredictionBody) -> Respons
     response_model=Job,
     responses=_REFUSALS,
 )
-def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> Response:
+def recommendations_of_profiles(served: Served, asked: RecommendationQuestion) -> Response:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
-    limits = JobLimits(
-        question.deadline_s, question.budget_usd, tuple(question.regions), tuple(question.clouds), question.market
-    )
-    job_question = JobQuestion(
-        work=None if question.epochs is None else Work(question.epochs),
-        batch_may_grow=question.batch_may_grow,
-        carbon_intensity=question.carbon_intensity,
-        renting=Renting(
-            question.objective,
-            limits,
-            data_parallel=question.data_parallel,
-            usd_per_hour_now=question.usd_per_hour_now,
-            at_most_slower=question.at_most_slower,
-            switch_usd=question.switch_usd,
-        ),
-    )
-    return answer_json(job_json(served.advisor.answer(question.profiles, job_question, question.pipeline)))
+    return answer_json(job_json(served.advisor.answer(asked.profiles, asked.question(), recommend=True)))
 
 
 @router.post(
@@ -174,21 +142,9 @@ async def detections(served: Served, upload: Uploaded, known: Known) -> Response
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def predictions(
-    served: Served,
-    upload: Uploaded,
-    stated: Stated,
-    known: Known,
-    gpu: OfGpu = None,
-    pipeline: ByPipeline = None,
-    target: Targets = None,
-    epochs: WholeEpochs = None,
-) -> Response:
+async def predictions(served: Served, upload: Uploaded, known: Known, asked: Prediction) -> Response:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
-    work = None if epochs is None else Work(epochs)
-    question = JobQuestion(targets=target, work=work)
-    source = await _source(served, upload, gpu, stated, pipeline, known)
-    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
+    return await _answer(served, upload, known, asked, recommend=False)
 
 
 @router.post(
@@ -199,34 +155,17 @@ async def predictions(
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def recommendations(
-    served: Served,
-    upload: Uploaded,
-    wanted: Wanted,
-    stated: Stated,
-    known: Known,
-    gpu: OfGpu = None,
-    pipeline: ByPipeline = None,
-    epochs: WholeEpochs = None,
-) -> Response:
+async def recommendations(served: Served, upload: Uploaded, known: Known, asked: Recommendation) -> Response:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
-    renting = Renting(wanted.objective, wanted.limits)
-    work = None if epochs is None else Work(epochs)
-    question = JobQuestion(work=work, renting=renting)
-    source = await _source(served, upload, gpu, stated, pipeline, known)
-    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
+    return await _answer(served, upload, known, asked, recommend=True)
 
 
-async def _source(
-    served: Parts,
-    upload: Upload,
-    gpu: str | None,
-    stated: JobDescription,
-    pipeline: Pipeline | None,
-    known: KnownEpochs | None,
-) -> Source:
+async def _answer(
+    served: Parts, upload: Upload, known: KnownEpochs | None, question: JobQuestion, *, recommend: bool
+) -> Response:
     own = served.settings
     source: Source = await served.workers.answer(
-        source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline, known
+        source_of_upload, upload.data, upload.kind, question.gpu, own.gpus, question.pipeline or own.pipeline, known
     )
-    return add_description(source, stated)
+    source = add_description(source, question)
+    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, recommend=recommend)))

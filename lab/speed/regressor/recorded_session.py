@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.jobs.job import JobQuestion, answer_job
+from epochcast.analyzer.jobs.job import answer_job
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import source_of
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.precision import Precision, likely_precisions

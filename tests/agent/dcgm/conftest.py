@@ -1,4 +1,7 @@
-"""The source ``dcgm`` over stand-in bindings, found as the true ones are: in the folder that $DCGM_BINDINGS names."""
+"""The source ``dcgm`` over stand-in bindings, found as the true ones are: in the folder that $DCGM_BINDINGS names.
+
+The stand-in has what DCGM's testing/python3 has both at 3.3 and at 4.6.0 (72fa3fe), and no more than the agent uses of it.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +40,12 @@ def reset(bindings: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
 
 
 @pytest.fixture
+def host(reset: Callable[..., Any]) -> Any:
+    """A host engine of two GPUs behind the bindings."""
+    return reset()
+
+
+@pytest.fixture
 def open_dcgm() -> Iterator[Callable[..., DcgmSource]]:
     """Open sources that are closed after the test."""
     opened: list[Any] = []
@@ -54,7 +63,8 @@ def open_dcgm() -> Iterator[Callable[..., DcgmSource]]:
 def read() -> Callable[..., list[Row]]:
     """Let time pass and read once a second, as the sampler does."""
 
-    def pass_and_read(source: DcgmSource, host: Any, seconds: int, start: int = 0) -> list[Row]:
+    def pass_and_read(source: DcgmSource, seconds: int, start: int = 0) -> list[Row]:
+        host = sys.modules["host_engine"].engine
         rows: list[Row] = []
         for second in range(start, start + seconds):
             host.advance(1.0)

@@ -3,163 +3,98 @@
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
-from epochcast.agent.catalog import catalog, read_metrics
+from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
-from epochcast.agent.sources.dcgm_values import field_number
-
-from ..reduced_clock import reduced_clock
 
 # Field -> metric, and what the stand-in's 40 is in its unit.
 PLAIN = {
-    140: ("memory_temperature", 40),
     191: ("fan_speed", 0.4),
-    206: ("encoder_utilization", 0.4),
-    207: ("decoder_utilization", 0.4),
     253: ("memory_reserved", 40 * 2**20),
-    310: ("ecc_correctable_errors", 40),
     311: ("ecc_uncorrectable_errors", 40),
-    393: ("remapped_rows_uncorrectable", 40),
-    394: ("remapped_rows_correctable", 40),
-    395: ("row_remap_failure", 40),
-    396: ("row_remap_pending", 40),
-    409: ("nvlink_crc_flit_errors", 40),
-    419: ("nvlink_crc_data_errors", 40),
     429: ("nvlink_replay_errors", 40),
-    439: ("nvlink_recovery_errors", 40),
-    497: ("nvlink_crc_errors", 40),
-    202: ("pcie_replays", 40),
-    526: ("vgpu_license_status", 40),
 }
 TIMES = {240: "throttled_power_cap", 241: "throttled_thermal", 243: "throttled_board_limit", 245: "throttled_reliability"}
 BITS = {0x40: "throttled_hardware_thermal", 0x80: "throttled_power_brake", 0x02: "throttled_clock_setting"}
 NOT_SUPPORTED, NO_PERMISSION = 2, 3
 
 
-def test_dcgm_has_every_metric_of_a_gpu() -> None:
-    assert [metric.name for metric in read_metrics().values() if metric.scope == "gpu" and field_number(metric) is None] == []
-
-
 @pytest.mark.parametrize(("number", "name", "value"), [(number, *each) for number, each in PLAIN.items()])
 def test_a_field_that_is_there_absent_blank_and_refused(
-    reset: Any, open_dcgm: Any, read: Any, column: Any, number: int, name: str, value: float
+    host: Any, open_dcgm: Any, read: Any, column: Any, number: int, name: str, value: float
 ) -> None:
     assert catalog()[name].dcgm == number
-    host = reset()
     blank = sys.modules["host_engine"].INT64_BLANK
-    if number not in (429, 439):  # another field stands in for these
+    if number != 429:  # another field replaces it
         host.overrides[1, number] = blank + NOT_SUPPORTED
     every_second = Config(tiers={name: "slow"})
     source = open_dcgm(every_second)
-    rows = read(source, host, 2)
+    rows = read(source, 2)
     assert column(source, rows, 0, name)[1][-1] == pytest.approx(value)
     if (1, number) in host.overrides:
         assert source.devices[1].unmeasured[name] == "not supported by this GPU and driver"
     host.overrides[0, number] = blank
-    rows = read(source, host, 3, start=2)
+    rows = read(source, 3, start=2)
     assert source.blanks[0, name] >= 1
     before = source.blanks[0, name]
     assert len(column(source, rows, 0, name)[1]) <= 1
     del host.overrides[0, number]
-    rows = read(source, host, 3, start=5)
+    rows = read(source, 3, start=5)
     assert column(source, rows, 0, name)[1][-1] == pytest.approx(value)
     assert source.blanks[0, name] <= before + 1  # what was still on its way
     host.overrides[0, number] = blank + NO_PERMISSION
-    if number not in (429, 439):
+    if number != 429:
         assert "lacks the permission" in open_dcgm(every_second).devices[0].unmeasured[name]
 
 
 @pytest.mark.parametrize(("number", "name"), TIMES.items())
-def test_counters_of_time_are_shares_of_it(reset: Any, open_dcgm: Any, read: Any, column: Any, number: int, name: str) -> None:
-    host = reset()
+def test_counters_of_time_are_shares_of_it(host: Any, open_dcgm: Any, read: Any, column: Any, number: int, name: str) -> None:
     source = open_dcgm()
-    rows = read(source, host, 5)
+    rows = read(source, 5)
     share = 0.25 if number == 240 else 0.0  # as the stand-in counts
     assert column(source, rows, 0, name)[1] == pytest.approx([share] * 4, abs=1e-3)  # the first of five has none before it
     host.overrides[0, number] = 10**18
-    read(source, host, 2, start=5)
+    read(source, 2, start=5)
     host.overrides[0, number] = 0  # the driver was loaded again
-    rows = read(source, host, 3, start=7)
+    rows = read(source, 3, start=7)
     assert set(column(source, rows, 0, name)[1].tolist()) <= {0.0, 1.0}
     assert not source.blanks
     host.overrides[0, number] = sys.modules["host_engine"].INT64_BLANK + NOT_SUPPORTED
     assert open_dcgm().devices[0].unmeasured[name] == "not supported by this GPU and driver"
 
 
-def test_why_an_epoch_ran_at_a_reduced_clock(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    rows = read(source, host, 21)
-    names = ("throttled_power_cap", "throttled_thermal", "sm_clock")
-    columns = {name: column(source, rows, 0, name)[1][-20:] for name in names}
-    clock = 100 * np.mean(columns["sm_clock"]) / 1.98e9
-    expected = f"25 % of an epoch at reduced clock: power cap (SM clock at {clock:.0f} % of its highest)"
-    assert reduced_clock("H200 SXM", columns) == expected
-    assert reduced_clock("H200 SXM", {"sm_clock": columns["sm_clock"]}) is None, "a clock alone says nothing of why"
-    assert reduced_clock("H200 SXM", {name: columns[name] for name in names[:1]}) == expected.partition(" (")[0]
-
-
 @pytest.mark.parametrize(("bit", "name"), BITS.items())
-def test_reasons_without_a_counter_are_bits(reset: Any, open_dcgm: Any, read: Any, column: Any, bit: int, name: str) -> None:
-    host = reset()
+def test_reasons_without_a_counter_are_bits(host: Any, open_dcgm: Any, read: Any, column: Any, bit: int, name: str) -> None:
     host.overrides[0, 112] = bit
     host.overrides[1, 112] = sys.modules["host_engine"].INT64_BLANK + NOT_SUPPORTED
     source = open_dcgm()
-    rows = read(source, host, 3)
+    rows = read(source, 3)
     assert set(column(source, rows, 0, name)[1].tolist()) == {1.0}
     assert all(set(column(source, rows, 0, other)[1].tolist()) == {0.0} for other in BITS.values() if other != name)
     assert all(source.devices[1].unmeasured[other] == "not supported by this GPU and driver" for other in BITS.values())
     host.overrides[0, 112] = sys.modules["host_engine"].INT64_BLANK
-    read(source, host, 2, start=3)
+    read(source, 2, start=3)
     assert source.blanks[0, name] >= 1  # a blank is no bit
 
 
-def test_one_bit_alone_may_be_wanted(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    host.overrides[0, 112] = 0xFF
-    source = open_dcgm(Config(tiers=dict.fromkeys(["throttled_hardware_thermal", "throttled_clock_setting"], "off")))
-    assert set(column(source, read(source, host, 3), 0, "throttled_power_brake")[1].tolist()) == {1.0}
-    names = {metric.name for metric in source.devices[0].metrics}
-    assert not {"throttled_hardware_thermal", "throttled_clock_setting"} & names
-
-
-def test_xid_errors_come_as_events(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_xid_errors_come_as_events(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    read(source, host, 3)
+    read(source, 3)
     assert not source.take_xids()
     host.xids[0] += [31, 79]
-    read(source, host, 5, start=3)
+    read(source, 5, start=3)
     assert source.take_xids() == [(0, 31), (0, 79)]
     assert not source.take_xids()
     assert not source.blanks
 
 
-def test_on_hopper_other_fields_have_the_errors_of_nvlinks(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
+def test_on_hopper_other_fields_have_the_errors_of_nvlinks(host: Any, open_dcgm: Any, read: Any, column: Any) -> None:
     for gpu in (0, 1):
         for number in (429, 439):
             host.overrides[gpu, number] = sys.modules["host_engine"].INT64_BLANK + NOT_SUPPORTED
         host.overrides[gpu, 499] = 7
     source = open_dcgm()
-    rows = read(source, host, 3)
+    rows = read(source, 3)
     assert column(source, rows, 0, "nvlink_replay_errors")[1][-1] == 7
     assert column(source, rows, 0, "nvlink_recovery_errors")[1][-1] == 40  # as any field of the stand-in
-
-
-def test_an_instance_has_its_memory_alone(reset: Any, open_dcgm: Any) -> None:
-    reset(instances={5: (0, 7, "1g.10gb")})
-    source = open_dcgm()
-    part = next(device for device in source.devices if device.instance is not None)
-    whole = next(device for device in source.devices if device.instance is None)
-    own = {metric.name for metric in part.metrics}
-    assert "memory_reserved" in own
-    new = {name for name, _ in PLAIN.values()} - {"memory_reserved"} | {
-        *TIMES.values(),
-        *BITS.values(),
-    }
-    assert not new & own
-    assert new <= {metric.name for metric in whole.metrics}
-    assert {part.unmeasured[name] for name in new} == {"the whole GPU's, not this MIG instance's own"}

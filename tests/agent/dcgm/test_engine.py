@@ -13,11 +13,10 @@ from epochcast.common.errors import InputError
 
 
 def test_a_host_engine_that_restarts(
-    reset: Any, open_dcgm: Any, caplog: pytest.LogCaptureFixture, read: Any, column: Any
+    host: Any, open_dcgm: Any, caplog: pytest.LogCaptureFixture, read: Any, column: Any
 ) -> None:
-    host = reset()
     source = open_dcgm()
-    rows = read(source, host, 2)
+    rows = read(source, 2)
     host.stop()
     failures = 0
     for second in range(2, 12):
@@ -31,7 +30,7 @@ def test_a_host_engine_that_restarts(
         source.read(Tick(host.now / 1e6, 16.0, True, False))
     assert not host.connections[1:]
     with caplog.at_level(logging.WARNING):
-        rows += read(source, host, 3, start=17)
+        rows += read(source, 3, start=17)
     assert "answers again" in caplog.text
     time, _ = column(source, rows, 0, "sm_active")
     assert (np.diff(time) > 0).all()
@@ -40,36 +39,25 @@ def test_a_host_engine_that_restarts(
     assert not source.blanks  # the blank with which profiling starts again is no loss
 
 
-def test_one_connection_per_process(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_one_connection_per_process(host: Any, open_dcgm: Any, read: Any) -> None:
     first, second = open_dcgm(), open_dcgm(only=frozenset({"GPU-aaaa"}))
     assert host.most_connections == 1
-    assert read(first, host, 2)
-    assert read(second, host, 2)
+    assert read(first, 2)
+    assert read(second, 2)
     first.close()
     assert host.connections
-    assert read(second, host, 2, start=2)
+    assert read(second, 2, start=2)
+    second.close()
+    assert not (host.connections or host.watches or host.field_groups or sys.modules["pydcgm"].DcgmFieldGroup.groups)
+    third = open_dcgm()
     host.restart()
-    for source in (first, second):
-        source.close()
+    third.close()  # of which nothing is left there
     assert not host.connections
 
 
-def test_closing_leaves_nothing_behind(reset: Any, open_dcgm: Any) -> None:
-    host = reset()
+def test_other_gpus_after_a_restart_make_the_source_outdated(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    source.close()
-    assert not host.watches
-    assert not host.field_groups
-    assert not host.connections
-    assert not sys.modules["pydcgm"].DcgmFieldGroup.groups
-    source.close()
-
-
-def test_other_gpus_after_a_restart_make_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    read(source, host, 1)
+    read(source, 1)
     host.restart()
     host.gpus = {0: "GPU-aaaa"}
     for second in (1, 3):
@@ -78,24 +66,22 @@ def test_other_gpus_after_a_restart_make_the_source_outdated(reset: Any, open_dc
     assert source.outdated
 
 
-def test_a_gpu_added_or_mig_set_up_anew_makes_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_a_gpu_added_or_mig_set_up_anew_makes_the_source_outdated(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    read(source, host, 59)
+    read(source, 59)
     assert not source.outdated
     host.instances = {3: (0, 7, "3g.40gb")}
-    assert read(source, host, 2, start=59)
+    assert read(source, 2, start=59)
     assert source.outdated
 
 
-def test_profiling_lost_over_a_restart_makes_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_profiling_lost_over_a_restart_makes_the_source_outdated(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
     host.restart()
     host.profiling_error = sys.modules["dcgm_structs"].DCGM_ST_MODULE_NOT_LOADED
     with pytest.raises(RuntimeError):
         source.read(Tick(host.now / 1e6, 0.0, True, False))
-    read(source, host, 2, start=2)
+    read(source, 2, start=2)
     assert source.outdated
 
 
@@ -107,8 +93,7 @@ def test_profiling_lost_over_a_restart_makes_the_source_outdated(reset: Any, ope
         (Dcgm(embedded=True), {"ipAddress": None, "unixSocketPath": None, "timeoutMs": 0}),
     ],
 )
-def test_where_the_host_engine_is(reset: Any, open_dcgm: Any, dcgm: Dcgm, where: dict[str, Any]) -> None:
-    host = reset()
+def test_where_the_host_engine_is(host: Any, open_dcgm: Any, dcgm: Dcgm, where: dict[str, Any]) -> None:
     open_dcgm(Config(dcgm=dcgm))
     assert host.where == where
 

@@ -6,16 +6,6 @@ from typing import Any
 import pytest
 
 
-def test_profiling_has_watches_of_its_own(reset: Any, open_dcgm: Any) -> None:
-    host = reset()
-    open_dcgm()
-    assert len(host.groups) == 1  # an engine has 64 for all of its clients
-    assert len(host.watches) == 4  # profiling; the rest by tier
-    for watch in host.watches:
-        kinds = {number > 1000 for number in host.field_groups[watch.fields][1]}
-        assert len(kinds) == 1
-
-
 @pytest.mark.parametrize(
     ("status", "reason"),
     [("DCGM_ST_MODULE_NOT_LOADED", "profiling module is not loaded"), ("DCGM_ST_NOT_SUPPORTED", "cannot profile this GPU")],
@@ -23,12 +13,12 @@ def test_profiling_has_watches_of_its_own(reset: Any, open_dcgm: Any) -> None:
 def test_without_profiling_the_rest_is_measured(
     reset: Any, open_dcgm: Any, status: str, reason: str, read: Any, column: Any
 ) -> None:
-    host = reset(profiling_error=getattr(sys.modules["dcgm_structs"], status))
+    reset(profiling_error=getattr(sys.modules["dcgm_structs"], status))
     source = open_dcgm()
     device = source.devices[0]
     assert reason in device.unmeasured["sm_active"]
     assert len(device.unmeasured) == 12
-    rows = read(source, host, 3)
+    rows = read(source, 3)
     assert len(column(source, rows, 0, "power")[0]) >= 25
     assert not source.blanks
 
@@ -36,10 +26,10 @@ def test_without_profiling_the_rest_is_measured(
 def test_profiling_that_fails_only_when_watched_is_told_field_by_field(
     reset: Any, open_dcgm: Any, read: Any, column: Any
 ) -> None:
-    host = reset(profiling_error=sys.modules["dcgm_structs"].DCGM_ST_REQUIRES_ROOT)
+    reset(profiling_error=sys.modules["dcgm_structs"].DCGM_ST_REQUIRES_ROOT)
     source = open_dcgm()
     assert "does not watch its field 1002: DCGM error -29" in source.devices[0].unmeasured["sm_active"]
-    assert len(column(source, read(source, host, 2), 0, "power")[0]) >= 15
+    assert len(column(source, read(source, 2), 0, "power")[0]) >= 15
 
 
 def test_a_profiling_field_that_the_gpu_lacks_is_unmeasured(reset: Any, open_dcgm: Any) -> None:
@@ -54,11 +44,10 @@ def test_a_field_that_an_older_dcgm_does_not_know_costs_only_itself(reset: Any, 
     source = open_dcgm()
     assert "does not watch its field 157" in source.devices[0].unmeasured["power"]
     assert len(host.watches) == 3  # no other field was fast; those of the other tiers are together again
-    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 2
+    assert len(column(source, read(source, 2), 0, "energy")[0]) >= 2
 
 
-def test_what_the_driver_never_gives_is_unmeasured_per_device(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_what_the_driver_never_gives_is_unmeasured_per_device(host: Any, open_dcgm: Any, read: Any) -> None:
     engine = sys.modules["host_engine"]
     host.overrides[1, 150] = engine.INT64_BLANK + 2
     host.overrides[1, 155] = engine.FP64_BLANK + 3.0
@@ -70,5 +59,5 @@ def test_what_the_driver_never_gives_is_unmeasured_per_device(reset: Any, open_d
         "power_average": "DCGM's host engine lacks the permission to read it",
     }
     assert unmeasured[0] == {"memory_clock": "not supported by this GPU and driver"}
-    read(source, host, 2)
+    read(source, 2)
     assert not source.blanks  # what is known to be missing is not missed every second

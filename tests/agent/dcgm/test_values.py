@@ -1,39 +1,10 @@
 """Values of DCGM: each once, in order, at its own interval, in base units; blanks are absent."""
 
-import ctypes
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-
-from epochcast.agent.config import Config
-
-
-def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    rows = read(source, host, 5)
-    for device in (0, 1):
-        times = [row.time for row in rows if row.device == device]
-        # None twice, none left out, though values of a tick come in two fetches. Slow fields move the middle of their row.
-        assert np.allclose(np.diff(times), 0.1, atol=2e-3)
-        assert len(times) >= 46
-        time, values = column(source, rows, device, "sm_active")
-        # The stand-in's value is a function of its stamp: each must be at the tick nearest to it.
-        assert np.allclose(values, (np.round(time * 10) % 1000 / 1000 + device) / 16)
-        assert len(time) >= len(times) - 1  # all but the blank that profiling begins with
-    assert not source.blanks
-
-
-def test_fields_of_one_round_share_a_row_though_their_stamps_differ(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    began = host.now / 1e6
-    rows = [row for row in read(source, host, 3) if row.time > began + 0.15]
-    fast = [i for i, metric in enumerate(source.devices[0].metrics) if metric.tier == "fast"]
-    assert len(fast) == 13
-    assert not np.isnan([row.values[fast] for row in rows]).any()
 
 
 @pytest.mark.parametrize(("jitter", "apart"), [(30_000, 0), (60_000, 0), (0, 50_000)])
@@ -46,7 +17,7 @@ def test_every_sample_is_in_a_row_of_its_time(
     for watch in host.watches:
         if 1002 in host.field_groups[watch.fields][1]:
             watch.due += apart  # the profiling module has a clock of its own
-    rows = read(source, host, 20)
+    rows = read(source, 20)
     for device in (0, 1):
         times = np.array([row.time for row in rows if row.device == device])
         assert (np.diff(times) > 0).all()
@@ -60,128 +31,77 @@ def test_every_sample_is_in_a_row_of_its_time(
     assert not source.blanks
 
 
-def test_a_sample_that_comes_twice_is_one(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
+def test_a_sample_that_comes_twice_is_one(host: Any, open_dcgm: Any, read: Any, column: Any) -> None:
     source = open_dcgm()
-    read(source, host, 2)
+    read(source, 2)
     for values in host.cache.values():
         values += values
-    rows = read(source, host, 2, start=2)
+    rows = read(source, 2, start=2)
     assert np.allclose(np.diff(column(source, rows, 0, "power")[0]), 0.1, atol=2e-3)
 
 
-def test_tiers_are_watched_at_their_own_interval(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
+def test_tiers_are_watched_at_their_own_interval(host: Any, open_dcgm: Any, read: Any, column: Any) -> None:
     source = open_dcgm()
     intervals = {number: watch.interval for watch in host.watches for number in host.field_groups[watch.fields][1]}
     assert intervals[1002] == intervals[157] == 100_000
     assert intervals[203] == intervals[156] == 1_000_000
     assert intervals[164] == 60_000_000
     assert {watch.keep_age for watch in host.watches} == {30.0, 120.0}
-    assert "dcgmUpdateAllFields" in host.calls
-    rows = read(source, host, 4)
+    rows = read(source, 4)
     assert len(column(source, rows, 0, "gpu_utilization")[0]) == 4
     assert len(column(source, rows, 0, "power_limit")[0]) == 1
 
 
-def test_tiers_follow_the_configuration(reset: Any, open_dcgm: Any) -> None:
-    host = reset()
-    source = open_dcgm(Config(tiers={"gpu_utilization": "fast", "sm_active": "slow", "energy": "off"}))
-    intervals = {number: watch.interval for watch in host.watches for number in host.field_groups[watch.fields][1]}
-    assert (intervals[203], intervals[1002]) == (100_000, 1_000_000)
-    assert 156 not in intervals
-    assert "energy" not in [metric.name for metric in source.devices[0].metrics]
-
-
-def test_units_are_base_units(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    for number in (92, 93, 100, 101, 150, 203, 204, 251, 252):
-        host.overrides[0, number] = 50
+def test_blanks_are_absent_and_counted_once_each(host: Any, open_dcgm: Any, read: Any, column: Any) -> None:
     source = open_dcgm()
-    rows = read(source, host, 3)
-    value = {metric.name: column(source, rows, 0, metric.name)[1][-1] for metric in source.devices[0].metrics}
-    assert value["gpu_utilization"] == value["memory_utilization"] == 0.5
-    assert value["memory_used"] == value["memory_free"] == value["bar1_used"] == value["bar1_free"] == 50 * 2**20
-    assert value["sm_clock"] == value["memory_clock"] == 50e6
-    assert value["temperature"] == 50
-    time, energy = column(source, rows, 0, "energy")
-    assert energy[-1] == pytest.approx(time[-1] % 1000, abs=0.1)  # the stand-in counts a millijoule per millisecond
-    assert value["power"] < 1
-
-
-def test_blanks_are_absent_and_counted_once_each(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
-    host = reset()
-    source = open_dcgm()
-    rows = read(source, host, 2)
+    rows = read(source, 2)
     before = len(column(source, rows, 0, "power")[0])
     engine = sys.modules["host_engine"]
     host.overrides[0, 156] = engine.INT64_BLANK
     host.overrides[0, 1002] = engine.FP64_BLANK + 1
     host.overrides[0, 1003] = float("nan")
     host.overrides[0, 157] = sys.modules["dcgm_structs"].DCGMError(-18)  # GPU is lost
-    rows += read(source, host, 1, start=2)
+    rows += read(source, 1, start=2)
     for name in ("energy", "sm_active", "sm_occupancy", "power"):
         del host.overrides[0, {"energy": 156, "sm_active": 1002, "sm_occupancy": 1003, "power": 157}[name]]
-    rows += read(source, host, 2, start=3)
+    rows += read(source, 2, start=3)
     assert source.blanks == {(0, "energy"): 1, (0, "sm_active"): 10, (0, "sm_occupancy"): 10, (0, "power"): 10}
     assert len(column(source, rows, 0, "power")[0]) == before + 30 - 10
     assert (column(source, rows, 0, "sm_active")[1] < 2).all()
 
 
-def test_a_text_where_a_number_is_due_is_a_blank(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_a_text_where_a_number_is_due_is_a_blank(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    read(source, host, 2)
+    read(source, 2)
     host.overrides[0, 150] = "hot"
-    read(source, host, 3, start=2)  # the newest one's tick is still open then
+    read(source, 3, start=2)  # the newest one's tick is still open then
     assert source.blanks == {(0, "temperature"): 2}
 
 
-def test_the_history_of_other_clients_is_left_alone(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_the_history_of_other_clients_is_left_alone(host: Any, open_dcgm: Any, read: Any) -> None:
     first = open_dcgm()
     host.advance(20.0)
     second = open_dcgm()
-    assert min(row.time for row in read(second, host, 1)) > host.now / 1e6 - 2
+    assert min(row.time for row in read(second, 1)) > host.now / 1e6 - 2
     assert first is not second
 
 
-def test_what_waits_for_a_late_reader_is_not_lost(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_what_waits_for_a_late_reader_is_not_lost(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    rows = read(source, host, 1)
+    rows = read(source, 1)
     host.advance(20.0)
-    rows += read(source, host, 1, start=21)
+    rows += read(source, 1, start=21)
     times = [row.time for row in rows if row.device == 0]
     assert np.allclose(np.diff(times), 0.1, atol=2e-3)
     assert times[-1] - times[0] > 20
 
 
-def test_an_engine_whose_clock_is_set_back_goes_on(reset: Any, open_dcgm: Any, read: Any) -> None:
-    host = reset()
+def test_an_engine_whose_clock_is_set_back_goes_on(host: Any, open_dcgm: Any, read: Any) -> None:
     source = open_dcgm()
-    read(source, host, 3)
+    read(source, 3)
     host.now -= 3_600_000_000
     for watch in host.watches:
         watch.due -= 3_600_000_000
-    rows = read(source, host, 3, start=3)
+    rows = read(source, 3, start=3)
     assert rows
     assert rows[-1].time == pytest.approx(host.now / 1e6, abs=0.5)
-
-
-def test_an_array_of_values_in_one_call_is_read_whole(reset: Any) -> None:
-    """The header allows it, though the library hands them out one by one."""
-    from epochcast.agent.sources.dcgm_values import Readings, numbers
-
-    reset()
-    structs = sys.modules["dcgm_structs"]
-    readings = Readings(structs, [])
-    values = (structs.c_dcgmFieldValue_v1 * 3)(
-        *(structs.fill(structs.c_dcgmFieldValue_v1, 1002, ts, 0, ts / 10) for ts in (1, 2, 3))
-    )
-    readings.callback(1, 5, ctypes.addressof(values), 3, None)
-    owners, raw = readings.take()
-    assert owners.tolist() == [1 << 32 | 5] * 3
-    assert raw["ts"].tolist() == [1, 2, 3]
-    assert numbers(raw).tolist() == [0.1, 0.2, 0.3]
-    assert len(readings.take()[0]) == 0

@@ -87,16 +87,6 @@ def test_a_page_that_fails_costs_one_read(
     assert not source.outdated
 
 
-def test_nothing_is_kept_of_a_page_that_is_cut_within_a_line(exporter: Any, read: Any) -> None:
-    source = exporter.open()
-    for cut in range(1, len(exporter.page_3), 97):
-        if exporter.page_3[cut - 1] != "\n":
-            exporter.answer = lambda request, cut=cut: request.send_page(exporter.page_3[:cut].encode(), length=-1)
-            with pytest.raises(RuntimeError, match="its last line is cut off"):
-                read(source)
-    assert not source.blanks
-
-
 def test_gone_and_back(exporter: Any, read: Any) -> None:
     source = exporter.open()
     exporter.close()

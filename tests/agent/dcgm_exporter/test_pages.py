@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent.catalog import catalog
 from epochcast.agent.sources.mig import mig_uuids
 from epochcast.common.errors import InputError
-from epochcast.dcgm_names import NAMES, OLDEST
 
 MIB = 2**20
 MIG = ',GPU_I_PROFILE="{}",GPU_I_ID="{}"'
@@ -208,11 +206,3 @@ def test_a_gpu_that_leaves_the_page_has_no_rows(exporter: Any, read: Any) -> Non
     read(source)
     exporter.serve("".join(line for line in exporter.page_3.splitlines(True) if 'gpu="1"' not in line))
     assert [row.device for row in read(source, 1)] == [0]
-
-
-def test_every_dcgm_field_of_the_catalogue_has_its_unit() -> None:
-    for metric in catalog().values():
-        if metric.name in OLDEST:
-            assert NAMES[OLDEST[metric.name]][1] == {203: 0.01, 204: 0.01, 206: 0.01, 207: 0.01, 191: 0.01, 156: 0.001}.get(
-                metric.dcgm, {"Hz": 1e6, "bytes": MIB}.get(metric.unit, 1)
-            )

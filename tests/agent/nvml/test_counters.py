@@ -7,11 +7,8 @@ import numpy as np
 import pynvml
 import pytest
 
-from epochcast.agent.catalog import catalog
 from epochcast.agent.sources import nvml_fields
 from epochcast.agent.sources.nvml import NvmlSource
-
-from ..reduced_clock import reduced_clock
 
 NOT_SUPPORTED, UNKNOWN, NO_PERMISSION = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -22,24 +19,6 @@ NOT_SUPPORTED, UNKNOWN, NO_PERMISSION = (
 Driver = Any
 Open = Callable[..., NvmlSource]
 
-# Field value -> the metric that it is, as it is.
-PLAIN = {
-    3: "ecc_correctable_errors",
-    4: "ecc_uncorrectable_errors",
-    142: "remapped_rows_correctable",
-    143: "remapped_rows_uncorrectable",
-    144: "row_remap_pending",
-    145: "row_remap_failure",
-    94: "pcie_replays",
-    82: "memory_temperature",
-}
-# On an A100, which counts for all its NVLinks together.
-TOTALS = {
-    38: "nvlink_crc_flit_errors",
-    45: "nvlink_crc_data_errors",
-    52: "nvlink_replay_errors",
-    59: "nvlink_recovery_errors",
-}
 # Field value -> share of time; bit of the clocks event reasons.
 SHARES = {
     74: ("throttled_power_cap", 0x4),
@@ -50,14 +29,18 @@ SHARES = {
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "model"), [*((*each, "h200") for each in PLAIN.items()), *((*each, "a100") for each in TOTALS.items())]
+    ("number", "name", "model"),
+    [
+        (4, "ecc_uncorrectable_errors", "h200"),
+        (82, "memory_temperature", "h200"),
+        (52, "nvlink_replay_errors", "a100"),  # which counts for all its NVLinks together
+    ],
 )
 def test_a_field_that_is_there_absent_blank_and_refused(
     open_source: Open, nvml_driver: Driver, rows: Any, number: int, name: str, model: str
 ) -> None:
     node = f"gpus 2\ngpu * {model}\n"
-    nvml_driver(f"{node}value {number} 7 0\nfield {number} {NOT_SUPPORTED} 1")
-    source = open_source()
+    source = open_source(f"{node}value {number} 7 0\nfield {number} {NOT_SUPPORTED} 1")
     got = rows(source, 0.0)
     assert got["0"][name] == 7
     assert name not in got["1"]
@@ -67,8 +50,7 @@ def test_a_field_that_is_there_absent_blank_and_refused(
     assert source.blanks[0, name] == 1
     nvml_driver(f"{node}value {number} 8 0")
     assert rows(source, 120.0)["0"][name] == 8
-    nvml_driver(f"{node}field {number} {NO_PERMISSION} *")
-    assert open_source().devices[0].unmeasured[name].startswith("NVML field")
+    assert open_source(f"{node}field {number} {NO_PERMISSION} *").devices[0].unmeasured[name].startswith("NVML field")
 
 
 @pytest.fixture
@@ -83,8 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_counters_of_time_are_shares_of_it(
     open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float], number: int, name: str
 ) -> None:
-    nvml_driver(f"gpus 1\nvalue {number} 5000000000 0")
-    source = open_source()
+    source = open_source(f"gpus 1\nvalue {number} 5000000000 0")
 
     def share(nanoseconds: int, seconds: float) -> float:
         clock[0] += seconds
@@ -101,58 +82,23 @@ def test_counters_of_time_are_shares_of_it(
     assert share(100_000_000, 1.0) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "sentence"),
-    [
-        ({74: 110_000_000}, "11 % of an epoch at reduced clock: power cap (SM clock at {} % of its highest)"),
-        (
-            {74: 110_000_000, 270: 250_000_000},
-            "25 % of an epoch at reduced clock: heat, by the hardware (SM clock at {} % of its highest)",
-        ),
-        ({74: 8_000_000}, None),  # 0.8 %
-        ({}, None),
-    ],
-)
-def test_why_an_epoch_ran_at_a_reduced_clock(
-    open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float], nanoseconds: dict[int, int], sentence: str | None
-) -> None:
-    """Each driver's counter grows by so much in a second."""
-    nvml_driver("gpus 1")
-    source, read = open_source(), []
-    for second in range(21):  # the first reading of a rate is none
-        nvml_driver("gpus 1\n" + "\n".join(f"value {number} {second * grown} 0" for number, grown in nanoseconds.items()))
-        read.append(rows(source, clock[0] - 100, rare=False)["0"])
-        clock[0] += 1
-    columns = {name: [row[name] for row in read[1:]] for name in read[0]}
-    at = 100 * np.mean(columns["sm_clock"]) / 1.98e9
-    assert reduced_clock("H200 SXM", columns) == (sentence and sentence.format(f"{at:.0f}"))
-
-
 @pytest.mark.parametrize(("number", "name", "bit"), [(number, *each) for number, each in SHARES.items()])
 def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     open_source: Open, nvml_driver: Driver, rows: Any, number: int, name: str, bit: int
 ) -> None:
     refused = f"gpus 1\nfield {number} {NOT_SUPPORTED} 0\nfield 75 {NOT_SUPPORTED} 0\n"
-    nvml_driver(refused + f"event {bit} 0.5 0")
-    source = open_source()
+    source = open_source(refused + f"event {bit} 0.5 0")
     assert rows(source, 0.0)["0"][name] == 1
     nvml_driver(refused)
     assert rows(source, 1.0)["0"][name] == 0
-    nvml_driver(refused + f"unknown_events {bit} 0")
-    assert "the driver's answer does not include it: Not Supported" in open_source().devices[0].unmeasured[name]
-
-
-def test_clocks_that_somebody_set_are_a_reason(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2\nevent 2 1 1")
-    got = rows(open_source(), 0.0)
-    assert [got[gpu]["throttled_clock_setting"] for gpu in "01"] == [0, 1]
+    unmeasured = open_source(refused + f"unknown_events {bit} 0").devices[0].unmeasured
+    assert "the driver's answer does not include it: Not Supported" in unmeasured[name]
 
 
 def test_numbers_that_an_older_driver_gives_to_other_fields_are_not_taken(
-    open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float]
+    open_source: Open, rows: Any, clock: list[float]
 ) -> None:
-    nvml_driver("gpus 1\ngpu 0 a100\nevent 64 1 0")
-    source = open_source()
+    source = open_source("gpus 1\ngpu 0 a100\nevent 64 1 0")
     rows(source, 0.0)
     clock[0] += 1
     got = rows(source, 1.0)["0"]
@@ -160,27 +106,13 @@ def test_numbers_that_an_older_driver_gives_to_other_fields_are_not_taken(
     assert got["throttled_thermal"] == 0  # of field 75
 
 
-def test_a_driver_from_before_the_reasons_got_their_name(
-    open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch, rows: Any
-) -> None:
-    class OldLibrary:
-        def __getitem__(self, name: str) -> Any:
-            if "ClocksEventReasons" in name:
-                raise AttributeError(name)
-            return library[name]
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(library, name)
-
-    nvml_driver("gpus 1\ngpu 0 t4\nevent 4 1 0")
-    library = pynvml.nvmlLib
-    monkeypatch.setattr(pynvml, "nvmlLib", OldLibrary())
-    assert rows(open_source(), 0.0)["0"]["throttled_power_cap"] == 1
+def test_a_driver_from_before_the_reasons_got_their_name(open_source: Open, lacking: Any, rows: Any) -> None:
+    lacking("ClocksEventReasons")
+    assert rows(open_source("gpus 1\ngpu 0 t4\nevent 4 1 0"), 0.0)["0"]["throttled_power_cap"] == 1
 
 
 def test_errors_of_each_nvlink_are_summed(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2\nvalue 161 3 0\nvalue 162 1 0\nvalue 91 0 1")  # of GPU 1 no link is there
-    source = open_source()
+    source = open_source("gpus 2\nvalue 161 3 0\nvalue 162 1 0\nvalue 91 0 1")
     got = rows(source, 0.0)
     assert (got["0"]["nvlink_replay_errors"], got["0"]["nvlink_recovery_errors"]) == (18 * 3, 18)
     assert got["0"]["nvlink_crc_errors"] == 0
@@ -198,7 +130,6 @@ def test_errors_of_each_nvlink_are_summed(open_source: Open, nvml_driver: Driver
     [
         ("fan_speed", "nvmlDeviceGetFanSpeed", "fan * 35", 0.35),
         ("encoder_utilization", "nvmlDeviceGetEncoderUtilization", "", 0.2),
-        ("decoder_utilization", "nvmlDeviceGetDecoderUtilization", "", 0.3),
         ("memory_reserved", "nvmlDeviceGetMemoryInfo_v2", "", 2**20),
         ("vgpu_license_status", "nvmlDeviceGetGridLicensableFeatures_v4", "license * 1", 1),
         ("throttled_clock_setting", "nvmlDeviceGetCurrentClocksEventReasons", "event 2 1 *", 1),
@@ -208,8 +139,7 @@ def test_a_call_that_answers_is_blank_and_is_refused(
     open_source: Open, nvml_driver: Driver, rows: Any, name: str, function: str, state: str, value: float
 ) -> None:
     older = f"fail nvmlDeviceGetCurrentClocksThrottleReasons {NOT_SUPPORTED} 1\n"
-    nvml_driver(f"gpus 2\n{state}\nfail {function} {NOT_SUPPORTED} 1\n{older}")
-    source = open_source()
+    source = open_source(f"gpus 2\n{state}\nfail {function} {NOT_SUPPORTED} 1\n{older}")
     got = rows(source, 0.0)
     assert got["0"][name] == pytest.approx(value)
     assert name not in got["1"]
@@ -219,27 +149,3 @@ def test_a_call_that_answers_is_blank_and_is_refused(
     assert source.blanks[0, name] == 1
     nvml_driver(f"gpus 2\n{state}")
     assert rows(source, 120.0)["0"][name] == pytest.approx(value)
-
-
-def test_what_a_gpu_does_not_have_is_absent_and_no_zero(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1\ngpu 0 t4")
-    source = open_source()
-    absent = {*PLAIN.values(), *TOTALS.values(), "fan_speed", "memory_reserved", "vgpu_license_status", "nvlink_crc_errors"}
-    assert not absent & rows(source, 0.0)["0"].keys()
-    assert absent <= source.devices[0].unmeasured.keys()
-
-
-def test_of_all_that_an_instance_has_its_memory_alone(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1\nmig 0 7:1g.18gb")
-    source = open_source()
-    whole, part = source.devices
-    new = {*PLAIN.values(), *(name for name, _ in SHARES.values()), "encoder_utilization", "nvlink_crc_errors"}
-    assert new <= {metric.name for metric in whole.metrics}
-    assert not new & {metric.name for metric in part.metrics}
-    assert new <= part.unmeasured.keys()
-    assert rows(source, 0.0)["0.7"]["memory_reserved"] == 2**20
-
-
-def test_none_of_them_is_read_ten_times_a_second() -> None:
-    new = {*PLAIN.values(), *TOTALS.values(), *(name for name, _ in SHARES.values()), "fan_speed"}
-    assert {catalog()[name].tier for name in new} == {"slow", "rare"}

@@ -18,8 +18,7 @@ Open = Callable[..., NvmlSource]
 def test_a_lost_gpu_is_left_out_and_comes_back_while_the_other_goes_on(
     open_source: Open, nvml_driver: Driver, code: int, rows: Any
 ) -> None:
-    nvml_driver("gpus 2")
-    source = open_source()
+    source = open_source("gpus 2")
     assert set(rows(source, 0.0)) == {"0", "1"}
     nvml_driver(f"gpus 2\nfail * {code} 0")
     tried = [n for n in range(1, 100) if set(rows(source, n / 10, slow=False, rare=False)) == {"1"}]
@@ -39,8 +38,7 @@ def test_a_lost_gpu_is_left_out_and_comes_back_while_the_other_goes_on(
 
 
 def test_a_gpu_that_stays_away_is_tried_every_minute(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2")
-    source = open_source()
+    source = open_source("gpus 2")
     nvml_driver("gpus 2\nlost 0")
     for elapsed in (0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0):
         assert set(rows(source, elapsed)) == {"1"}
@@ -52,16 +50,14 @@ def test_a_gpu_that_stays_away_is_tried_every_minute(open_source: Open, nvml_dri
 def test_a_gpu_that_answers_unknown_error_to_everything_is_gone(
     open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture, rows: Any
 ) -> None:
-    nvml_driver("gpus 2")
-    source = open_source()
+    source = open_source("gpus 2")
     nvml_driver(f"gpus 2\nfail * {UNKNOWN} 0")
     assert set(rows(source, 0.1, slow=False, rare=False)) == {"1"}
     assert "GPU 0 (GPU-stub-0) does not answer: nvmlDeviceGetFieldValues: Unknown Error" in caplog.text
 
 
 def test_with_every_gpu_gone_the_library_is_started_anew(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2")
-    source = open_source()
+    source = open_source("gpus 2")
     assert set(rows(source, 0.0)) == {"0", "1"}
     # The driver was reloaded: a process that holds the old library gets "Unknown Error" for ever.
     nvml_driver("gpus 2\ngeneration 1\nfail nvmlInit 9 *")
@@ -80,8 +76,7 @@ def test_with_every_gpu_gone_the_library_is_started_anew(open_source: Open, nvml
 def test_a_gpu_that_is_lost_at_the_start_makes_the_source_outdated_when_it_is_back(
     open_source: Open, nvml_driver: Driver, rows: Any
 ) -> None:
-    nvml_driver("gpus 2\nlost 0")
-    source = open_source()
+    source = open_source("gpus 2\nlost 0")
     assert ([device.uuid for device in source.devices], source.counted) == (["GPU-stub-1"], 2)
     assert set(rows(source, 0.0)) == {"1"}
     assert not source.outdated
@@ -104,8 +99,7 @@ def test_a_gpu_that_answers_only_unknown_error_at_the_start(open_source: Open, n
             *("nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization"),
         )
     )
-    nvml_driver(f"gpus 2\n{everything}")
-    source = open_source()
+    source = open_source(f"gpus 2\n{everything}")
     assert [device.uuid for device in source.devices] == ["GPU-stub-1"]
     rows(source, 0.0)
     assert not source.outdated
@@ -115,8 +109,7 @@ def test_a_gpu_that_answers_only_unknown_error_at_the_start(open_source: Open, n
 
 
 def test_xid_errors_are_reported_each(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2\nxid 1 1 13")  # before the agent started
-    source = open_source()
+    source = open_source("gpus 2\nxid 1 1 13")
     rows(source, 0.0)
     assert source.take_xids() == ()
     nvml_driver("gpus 2\nxid 2 1 95\nxid 3 1 45\nxid 4 1 45")
@@ -128,8 +121,7 @@ def test_xid_errors_are_reported_each(open_source: Open, nvml_driver: Driver, ro
 
 
 def test_the_xid_error_of_the_last_gpu_to_go_is_reported(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1")
-    source = open_source()
+    source = open_source("gpus 1")
     rows(source, 0.0)
     nvml_driver("gpus 1\nxid 1 0 79\nlost 0")
     with pytest.raises(RuntimeError, match="no GPU answers"):
@@ -137,6 +129,6 @@ def test_the_xid_error_of_the_last_gpu_to_go_is_reported(open_source: Open, nvml
     assert source.take_xids() == ((0, 79),)
 
 
-def test_a_driver_without_xid_events_costs_nothing_else(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver(f"gpus 1\nfail nvmlDeviceRegisterEvents {pynvml.NVML_ERROR_NOT_SUPPORTED} *")
-    assert rows(open_source(), 0.0)["0"]["temperature"] == 55
+def test_a_driver_without_xid_events_costs_nothing_else(open_source: Open, rows: Any) -> None:
+    source = open_source(f"gpus 1\nfail nvmlDeviceRegisterEvents {pynvml.NVML_ERROR_NOT_SUPPORTED} *")
+    assert rows(source, 0.0)["0"]["temperature"] == 55

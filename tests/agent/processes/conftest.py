@@ -1,13 +1,14 @@
-"""A folder like /proc, and the driver's functions that tell of processes."""
+"""A folder like /proc, and a watcher that has looked once."""
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
 
-NO_INSTANCE = 0xFFFFFFFF
+from epochcast.agent.processes import ProcessWatcher
 
 
 class FakeProc:
@@ -37,59 +38,16 @@ def proc(tmp_path: Path) -> FakeProc:
     return FakeProc(tmp_path)
 
 
-class FakeNvml:
-    """GPUs by index: processes (pid, bytes) and samples (pid, stamp, percent) of each, or the error that it answers."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.down: int | None = None
-        self.held = 0
-        self.running: dict[int, list[tuple[int, int | None]] | int] = {}
-        self.samples: dict[int, list[tuple[int, int, int]] | int] = {}
-        self.asked_since: list[int] = []
-        for name in (
-            "nvmlInit",
-            "nvmlShutdown",
-            "nvmlDeviceGetCount",
-            "nvmlDeviceGetMigMode",
-            "nvmlDeviceGetComputeRunningProcesses",
-            "nvmlDeviceGetProcessUtilization",
-        ):
-            monkeypatch.setattr(pynvml, name, getattr(self, name))
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda index: f"GPU-{index}")
-
-    def nvmlInit(self) -> None:  # noqa: N802 NVML's own name, as below
-        if self.down is not None:
-            raise pynvml.NVMLError(self.down)
-        self.held += 1
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        self.held -= 1
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        assert self.held == 1
-        return len(self.running)
-
-    def nvmlDeviceGetMigMode(self, index: int) -> list[int]:  # noqa: N802
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, index: int) -> list[Any]:  # noqa: N802
-        running = self.running[index]
-        if isinstance(running, int):
-            raise pynvml.NVMLError(running)
-        return [
-            SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=NO_INSTANCE, computeInstanceId=NO_INSTANCE)
-            for pid, used in running
-        ]
-
-    def nvmlDeviceGetProcessUtilization(self, index: int, since: int) -> list[Any]:  # noqa: N802
-        self.asked_since.append(since)
-        samples = self.samples.get(index, pynvml.NVML_ERROR_NOT_FOUND)
-        if isinstance(samples, int):
-            raise pynvml.NVMLError(samples)
-        return [SimpleNamespace(pid=pid, timeStamp=stamp, smUtil=percent) for pid, stamp, percent in samples]
-
-
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    return FakeNvml(monkeypatch)
+def watch(nvml_driver: Any, proc: FakeProc) -> Iterator[Callable[..., ProcessWatcher]]:
+    """Look once at a driver in this scenario (its calls are pynvml's own, its library is a stub)."""
+
+    def look(scenario: str, interval: float = 1.0, users: bool = False) -> ProcessWatcher:
+        nvml_driver(scenario)
+        watcher = ProcessWatcher(interval, proc.root, users=users)
+        watcher.look()
+        return watcher
+
+    yield look
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlShutdown()

@@ -3,10 +3,7 @@
 import time
 from typing import Any
 
-import numpy as np
-
 from epochcast.agent.push import Pusher
-from epochcast.agent.push.backlog import Backlog, Batch
 
 
 def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(
@@ -75,32 +72,3 @@ def test_rows_overwritten_before_they_were_read_are_counted(receiver: Any, node:
         store.add_ticks(tick, 1)
     until(lambda: len(receiver.values("epochcast_gpu_power_watts")) + pusher.lost_rows == 35)
     pusher.stop()
-
-
-def test_no_backlog_holds_more_than_its_capacity_and_none_miscounts() -> None:
-    rng = np.random.default_rng(0)
-    backlog = Backlog(100)
-    put = settled = 0
-    flying: Batch | None = None
-    order: list[int] = []
-    for number in range(2000):
-        action = rng.integers(3)
-        if action == 0:
-            batch = Batch(str(number).encode(), int(rng.integers(1, 51)))
-            backlog.put(batch)
-            put += batch.samples
-        elif flying is None and action == 1 and backlog.samples:
-            flying = backlog.take()
-        elif flying is not None:
-            if rng.random() < 0.5:
-                backlog.give_back(flying)
-            else:
-                backlog.settle(flying)
-                settled += flying.samples
-                order.append(int(flying.body))
-            flying = None
-        assert backlog.samples <= 100
-        assert put == settled + backlog.dropped + backlog.samples
-    assert backlog.dropped
-    assert order == sorted(order)
-    assert order

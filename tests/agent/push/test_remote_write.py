@@ -3,7 +3,6 @@
 import json
 import math
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,53 +10,47 @@ import numpy as np
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Push
 from epochcast.agent.push import Pusher
-from epochcast.agent.sources import Device
-from epochcast.agent.store import DeviceStore
 
-METRICS = tuple(metric for metric in catalog().values() if metric.scope == "gpu")
+METRICS = tuple(metric.name for metric in catalog().values() if metric.scope == "gpu")
 Series = dict[tuple[str, str], list[tuple[int, float]]]
 
 
 class Gpus:
-    """GPUs whose rows a test adds; ``expected``: every sample of theirs, by (UUID, name of the series)."""
+    """GPUs of a node with rows up to now, so that a database sees them as fresh."""
 
-    def __init__(self, count: int) -> None:
-        self.expected: Series = {}
-        self.stores = [
-            DeviceStore(Device(index, f"GPU-{index}", "NVIDIA H200", "test", METRICS), 6000, 5.0) for index in range(count)
-        ]
-        source = SimpleNamespace(silent_after=1.0)
-        self.node: Any = SimpleNamespace(samplers=(SimpleNamespace(source=source, stores=self.stores),))
-        self._random = np.random.default_rng(0)
-        self._tick = self._first = math.floor(time.time() * 10)
+    def __init__(self, node: Any, count: int) -> None:
+        self.node = node
+        node.silent_after = 1.0
+        self.stores = [node.add_store(*METRICS, uuid=f"GPU-{index}", index=index) for index in range(count)]
+        self._start, self._ticks = math.floor(time.time() * 10) / 10, 0
+
+    @property
+    def expected(self) -> Series:
+        """Every sample, by (UUID, name of the series)."""
+        found: Series = {}
+        for store in self.stores:
+            times, columns = store.samples(-math.inf, math.inf, METRICS)
+            stamps = np.rint(times * 1000).astype(int).tolist()
+            for name in METRICS:
+                series = catalog()[name].prometheus + "_total" * (catalog()[name].kind == "counter")
+                found[store.device.uuid, series] = list(zip(stamps, columns[name].tolist(), strict=True))
+        return found
 
     @property
     def produced(self) -> int:
         return sum(map(len, self.expected.values()))
 
     def add(self, rows: int) -> None:
-        """Add rows up to now, so that a database sees them as fresh; the slow tier is read every tenth tick."""
-        for tick in range(self._tick, self._tick + rows):
-            for store in self.stores:
-                values = self._random.random(len(METRICS)) + [
-                    (tick - self._first) * (metric.kind == "counter") for metric in METRICS
-                ]
-                if tick % 10:
-                    values[[metric.tier != "fast" for metric in METRICS]] = math.nan
-                store.add(tick / 10, values, time.monotonic())
-                for metric, value in zip(METRICS, values, strict=True):
-                    if not math.isnan(value):
-                        kept = value if metric.kind == "counter" else float(np.float32(value))
-                        name = metric.prometheus + ("_total" if metric.kind == "counter" else "")
-                        self.expected.setdefault((store.device.uuid, name), []).append((tick * 100, kept))
-        self._tick += rows
+        for store in self.node.stores:
+            store.add_ticks(self._ticks, rows, self._start)
+        self._ticks += rows
 
     def add_live(self, seconds: float) -> None:
         """Add rows as time goes by."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(0.1)
-            self.add(max(0, math.floor(time.time() * 10) - self._tick))
+            self.add(max(0, math.floor((time.time() - self._start) * 10) - self._ticks))
 
 
 def read_prometheus(prometheus: Any) -> Series:
@@ -77,13 +70,13 @@ def pushing(gpus: Gpus, database: Any, interval: float = 0.5) -> Pusher:
     return pusher
 
 
-def test_prometheus_sees_a_gpu_disappear(database: Any, until: Any) -> None:
+def test_prometheus_sees_a_gpu_disappear(node: Any, database: Any, until: Any) -> None:
     prometheus = database("prometheus")
-    gpus = Gpus(2)
+    gpus = Gpus(node, 2)
     pusher = pushing(gpus, prometheus)
     gpus.add_live(1.5)
     until(lambda: len(prometheus.query("epochcast_gpu_power_watts")) == 2)
-    silent = gpus.stores.pop()
+    silent = gpus.node.stores.pop()
     deadline = time.monotonic() + 20
     while len(prometheus.query("epochcast_gpu_power_watts")) == 2:
         assert time.monotonic() < deadline, "the last value of a silent GPU looks alive"
@@ -96,16 +89,17 @@ def test_prometheus_sees_a_gpu_disappear(database: Any, until: Any) -> None:
     assert prometheus.query("epochcast_gpu_power_watts") == []
     # An agent that starts again goes on with the same series.
     time.sleep(0.2)
-    restarted = Gpus(1)
+    node.stores.clear()
+    restarted = Gpus(node, 1)
     restarted.add(1)
     again = pushing(restarted, prometheus, interval=5.0)
     again.stop()
     assert again.sender.requests.keys() == {"204"}
 
 
-def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> None:
+def test_an_outage_within_the_queue_loses_nothing(node: Any, database: Any, until: Any) -> None:
     prometheus = database("prometheus")
-    gpus = Gpus(2)
+    gpus = Gpus(node, 2)
     pusher = pushing(gpus, prometheus)
     gpus.add_live(1)
     prometheus.stop()
@@ -121,9 +115,9 @@ def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> 
     assert read_prometheus(prometheus) == gpus.expected
 
 
-def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Any) -> None:
+def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(node: Any, database: Any) -> None:
     prometheus = database("prometheus")
-    gpus = Gpus(1)
+    gpus = Gpus(node, 1)
     gpus.add(30)
     for _ in range(2):  # the second agent knows nothing of the first, nor would one that was reinstalled
         pusher = pushing(gpus, prometheus, interval=5.0)
@@ -133,9 +127,9 @@ def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(databa
     assert pusher.sender.sent == 0
 
 
-def test_victoria_metrics_has_every_sample_exactly(database: Any, until: Any) -> None:
+def test_victoria_metrics_has_every_sample_exactly(node: Any, database: Any, until: Any) -> None:
     victoria = database("victoria-metrics")
-    gpus = Gpus(2)
+    gpus = Gpus(node, 2)
     pusher = pushing(gpus, victoria)
     gpus.add_live(1)
     pusher.stop()

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from epochcast.agent.push.wire import STALE, Wire
+from epochcast.agent.catalog import Metric
 
 
 def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Any, node: Any, until: Any) -> None:
@@ -28,12 +28,6 @@ def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Any, n
     assert ends == [5, 11]
     assert series[5][0] == int(quiet.START * 1000) + 401
     assert len(receiver.values("epochcast_gpu_power_watts", uuid="GPU-b")) == ticks
-
-
-def test_the_marker_is_the_one_nan_that_prometheus_knows() -> None:
-    request = Wire().request()
-    request.add(b"", [1], [STALE])
-    assert bytes.fromhex("020000000000f07f") in request._message.SerializeToString()
 
 
 def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Any, node: Any, figures: Any, until: Any) -> None:
@@ -94,13 +88,16 @@ def test_a_clock_that_was_a_day_ahead_does_not_silence_the_node_for_a_day(receiv
 
 
 def test_a_replayed_device_is_called_simulated_in_every_series(receiver: Any, node: Any, until: Any) -> None:
-    real, replayed = node.add_store("power"), node.make_store("power", uuid="replay-run", index=1)
+    foreign = Metric("power_watts", "", "fast", "A column.")  # would take the name of another
+    real, replayed = node.add_store("power"), node.make_store("power", foreign, uuid="replay-run", index=1)
     replayed.device = replace(replayed.device, simulated=True)
     node.stores.append(replayed)
     pusher = receiver.pusher(node)
     real.add_ticks(0, 3)
     replayed.add_ticks(0, 3)
-    until(lambda: receiver.samples == 6)
+    until(lambda: receiver.samples == 9)
     pusher.stop()
+    names = {dict(labels)["__name__"] for labels in receiver.accepted}
+    assert names == {"epochcast_gpu_power_watts", "epochcast_gpu_power_watts_2"}  # as on the metrics page
     told = {dict(labels)["uuid"]: dict(labels).get("simulated") for labels in receiver.accepted}
     assert told == {"GPU-a": None, "replay-run": "true"}

@@ -30,7 +30,7 @@ def test_settings_that_cannot_be_used_are_told_at_once(node: Any, settings: dict
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("module", ["cramjam", "google.protobuf.descriptor_pb2", "urllib3", "tenacity"])
+@pytest.mark.parametrize("module", ["cramjam", "google.protobuf.descriptor_pb2", "urllib3"])
 def test_a_missing_library_names_the_extra(node: Any, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=rf"{module} is not installed; .*'\.\[agent-push\]'"):

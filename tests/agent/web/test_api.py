@@ -1,10 +1,10 @@
 import csv
 import gzip
 import io
-import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
-from wsgiref.util import setup_testing_defaults
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,38 +19,12 @@ from epochcast.agent.processes import GpuProcess
 from epochcast.agent.samples import PIECE
 from epochcast.agent.sources import Attribute, Device
 
+from ...wsgi import Answer, ask
+
 START = 1_700_000_000.0
 POWER, ENERGY, CLOCK, ACTIVE = (catalog()[name] for name in ("power", "energy", "sm_clock", "sm_active"))
 FIRST = Device(0, "GPU-a", "NVIDIA H200", "gpm", (POWER, ENERGY, CLOCK), static={"cuda_cores": Attribute(16896, "nvml")})
 SECOND = Device(1, "GPU-b", "Tesla T4", "nvml", (POWER,), simulated=True, unmeasured={"sm_active": "before Hopper"})
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    raw: bytes
-
-    @property
-    def text(self) -> str:
-        return (gzip.decompress(self.raw) if self.headers.get("Content-Encoding") == "gzip" else self.raw).decode()
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-
-def ask(api: Api, path: str, query: str = "", method: str = "GET", **headers: str) -> Answer:
-    environ: dict[str, Any] = {}
-    setup_testing_defaults(environ)
-    environ |= {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method}
-    environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
-    answer: dict[str, Any] = {}
-
-    def start_response(status: str, headers: list[tuple[str, str]]) -> None:
-        answer.update(status=int(status.split()[0]), headers=dict(headers))
-
-    body = b"".join(api(environ, start_response))
-    return Answer(answer["status"], answer["headers"], body)
 
 
 @pytest.fixture
@@ -108,11 +82,6 @@ def test_from_is_inclusive_and_to_exclusive(get: Any) -> None:
     (gpu,) = get("/api/v1/samples", f"from={START + 0.2}&to={START + 0.5}&gpu=GPU-a").json["gpus"]
     assert gpu["time"] == [START + 0.2, START + 0.3, START + 0.4]
     assert gpu["oldest"] == START
-
-
-def test_a_range_without_samples_is_empty(get: Any) -> None:
-    (gpu,) = get("/api/v1/samples", "from=1&to=2&gpu=0").json["gpus"]
-    assert (gpu["time"], gpu["metrics"]["power"]) == ([], [])
 
 
 def test_gpus_and_metrics_can_be_repeated(get: Any) -> None:
@@ -213,14 +182,6 @@ def test_a_bad_query_is_400_and_one_sentence(get: Any, query: str, sentence: str
     assert sentence in answer.json["error"]
 
 
-def test_not_ready_while_a_gpu_has_never_answered(still_node: Any) -> None:
-    node = still_node(FIRST)
-    node.stores[0].add(START, np.array([300.0, 1.0, 2.0]), 0.0)
-    node.samplers[0].source.counted = 2
-    answer = ask(Api(node, registry(node, Config())), "/readyz")
-    assert (answer.status, answer.json) == (503, {"status": "GPUs missing", "missing": [], "expected": 2, "present": 1})
-
-
 def test_catalogue(get: Any) -> None:
     answer = get("/api/v1/metrics").json
     assert answer["schema"] == "epochcast.metrics/v1"
@@ -261,27 +222,10 @@ def test_processes_only_where_they_are_watched(get: Any, node: Any) -> None:
     answer = get("/api/v1/processes")
     assert (answer.status, "set processes = 1" in answer.json["error"]) == (404, True)
 
-    class Watcher:
-        def processes(self) -> list[GpuProcess]:
-            return [GpuProcess("0", "GPU-a", 4711, "python", "ada", "", "99", "", 2**30, 0.5)]
-
-    watcher: Any = Watcher()
+    seen = GpuProcess("0", "GPU-a", 4711, "python", "ada", "", "99", "", 2**30, 0.5)
+    watcher: Any = SimpleNamespace(processes=lambda: [seen])
     answer = ask(Api(node, registry(node, Config()), watcher), "/api/v1/processes")
-    assert answer.json["schema"] == "epochcast.processes/v1"
-    assert answer.json["processes"] == [
-        {
-            "gpu": "0",
-            "uuid": "GPU-a",
-            "pid": 4711,
-            "process": "python",
-            "user": "ada",
-            "container": "",
-            "slurm_job": "99",
-            "pod": "",
-            "memory_bytes": 2**30,
-            "sm_utilization": 0.5,
-        }
-    ]
+    assert answer.json == {"schema": "epochcast.processes/v1", "processes": [asdict(seen)]}
 
 
 def test_health_is_by_the_monotonic_clock(get: Any, node: Any) -> None:
@@ -360,10 +304,3 @@ def test_a_page_of_named_samples_only(get: Any) -> None:
     samples = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"}
     assert samples == {"epochcast_gpu_up", "process_cpu_seconds_total"}
     assert text.count("# TYPE") == 2
-
-
-def test_other_paths_and_methods(get: Any) -> None:
-    assert get("/").status == get("/api/v1/sample").status == 404
-    assert "/readyz" in get("/").json["error"]
-    assert get("/metrics", "", "POST").status == 405
-    assert get("/api/v1/samples", "", "HEAD").raw == b""

@@ -1,14 +1,10 @@
 """What dcgm-exporter's users have in Grafana, asked of a real Prometheus that scrapes the agent instead."""
 
-import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from lab.speed.processes import prometheus
 
 MIB = 2**20
 MEMORY = 150754820096
@@ -69,25 +65,23 @@ PANELS = (
 
 @pytest.fixture
 def asked(
-    start_agent: Callable[..., Any], nvml_scenario: Any, nvml_environment: dict[str, str], tmp_path: Path
-) -> Callable[[str], Any]:
-    """What a Prometheus answers that scrapes an agent with these names, once all metrics were read."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
-    nvml_scenario(STUB)
+    start_agent: Callable[..., Any],
+    database: Any,
+    until: Any,
+    nvml_scenario: Any,
+    nvml_environment: dict[str, str],
+    tmp_path: Path,
+) -> Callable[..., Any]:
+    """What a Prometheus answers that scrapes an agent with these names, once it answers all; and the Prometheus."""
 
-    def ask(generation: str, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
+    def ask(generation: str, wanted: list[str]) -> tuple[dict[str, list[dict[str, Any]]], Any]:
+        nvml_scenario(STUB)
         (tmp_path / "agent.toml").write_text(f'source = "gpm"\ncompat = "dcgm-exporter={generation}"\n')
         agent = start_agent("--config", tmp_path / "agent.toml", env=nvml_environment)
-        target = agent.url.removeprefix("http://")
-        config = f"scrape_configs: [{{job_name: gpus, scrape_interval: 1s, static_configs: [{{targets: ['{target}']}}]}}]"
-        with prometheus(tmp_path, config=config) as server:
-            deadline = time.monotonic() + 30
-            while len(server.query(named("DCGM_FI_DEV_GPU_TEMP", generation), time.time())) < 3:
-                assert time.monotonic() < deadline, "nothing was scraped"
-                time.sleep(0.2)
-            time.sleep(2)
-            return {expression: server.query(expression, time.time()) for expression in wanted}
+        server = database("prometheus", agent.port)
+        answers: dict[str, list[dict[str, Any]]] = {}
+        until(lambda: answers.update({each: server.query(each) for each in wanted}) or all(answers.values()))
+        return answers, server
 
     return ask
 
@@ -110,13 +104,12 @@ def test_every_default_counter_and_every_panel_has_data(asked: Callable[..., Any
     panels = [panel_query(generation, *panel) for panel in PANELS]
     parent = '{__name__=~"DCGM_FI_.+", gpu="1", GPU_I_ID=""}'
     slices = f'{named("DCGM_FI_DEV_POWER_USAGE", generation)}{{gpu="1"}}'
-    got = asked(generation, [*whole.values(), *panels, parent, slices])
+    got, prometheus = asked(generation, [*whole.values(), *panels, slices])
 
     values = {old: [float(series["value"][1]) for series in got[query]] for old, query in whole.items()}
-    assert {old for old, found in values.items() if len(found) != 1} == set()
+    assert {len(found) for found in values.values()} == {1}
     for old, (_, before, since) in DEFAULTS.items():
         expected = before if generation == "4.8" else since
         assert values[old][0] == pytest.approx(expected, rel=1e-6) if expected is not None else values[old][0] > 0, old
-    assert [panel for panel in panels if not got[panel]] == []
-    assert got[parent] == []
+    assert prometheus.query(parent) == []
     assert sorted(series["metric"]["GPU_I_ID"] for series in got[slices]) == ["7", "9"]

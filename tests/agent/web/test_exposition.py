@@ -11,7 +11,6 @@ from epochcast.agent.choose import Choice
 from epochcast.agent.config import Config
 from epochcast.agent.exposition import LONGEST_LIFE_S, MetricsPage, registry
 from epochcast.agent.sources import Attribute, Device
-from epochcast.agent.ticks_first import ticks_first
 
 START = 1_700_000_000.0  # a multiple of 5 s
 NAN = float("nan")
@@ -82,17 +81,6 @@ def test_a_gpu_that_is_gone_is_known_and_not_up(still_node: Any) -> None:
     assert ("epochcast_gpu_power_watts", "1") not in got
 
 
-def test_an_instance_of_a_gpu_has_its_own_label(still_node: Any) -> None:
-    parent = device(0, "power")
-    part = Device(0, "MIG-7", "NVIDIA H200 MIG 1g.18gb", "gpm", (catalog()["sm_active"],), instance=7)
-    node = still_node(parent, part)
-    for store in node.stores:
-        store.add(START, np.array([0.5]), 0.0)
-    got = page(node)
-    assert (got["epochcast_gpu_power_watts", "0"], got["epochcast_gpu_sm_active_ratio", "0.7"]) == (0.5, 0.5)
-    assert ("epochcast_gpu_sm_active_ratio", "0") not in got
-
-
 def test_where_a_source_fell_back_and_what_joins_a_gpu_with_other_lists_shows(still_node: Any) -> None:
     node = still_node(
         device(0, "power"), device(1, "power", source="nvml", unmeasured={"sm_active": "too old", "energy": "no"})
@@ -127,35 +115,6 @@ def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
     ):
         assert f"\n{line}\n" in text
     assert 'last_sample_timestamp_seconds{source="gpm"}' not in text
-
-
-def test_the_names_follow_when_the_node_reads_other_devices(still_node: Any) -> None:
-    node = still_node(device(0, "power"))
-    families = registry(node, Config())
-    node.samplers = still_node(device(3, "temperature", "energy")).samplers
-    node.stores[0].add(START, np.array([40.0, 1.0]), 0.0)
-    text = generate_latest(families).decode()
-    assert 'epochcast_gpu_temperature_celsius{gpu="3"' in text
-    assert "power_watts" not in text
-
-
-def test_foreign_columns_get_legal_names_that_no_other_has(still_node: Any) -> None:
-    names = ["my col", "my-col", "power_watts", "größe", "power_watts_avg"]
-    metrics = tuple(Metric(name, unit="", tier="slow", help=f"Column {name}.") for name in names)
-    node = still_node(Device(0, "replay-x", 'a "quoted" name\n', "replay", (catalog()["power"], *metrics)))
-    node.stores[0].add(START, np.arange(6.0), 0.0)
-    ours = ("_info", "_total", "_up", "_source_fallback")
-    got = {
-        name: value for (name, _), value in page(node).items() if name.startswith("epochcast_gpu") and not name.endswith(ours)
-    }
-    assert got == {
-        "epochcast_gpu_power_watts": 0,
-        "epochcast_gpu_my_col": 1,
-        "epochcast_gpu_my_col_2": 2,
-        "epochcast_gpu_power_watts_2": 3,
-        "epochcast_gpu_gr__e": 4,
-        "epochcast_gpu_power_watts_avg_2": 5,
-    }
 
 
 def test_a_foreign_column_cannot_take_a_name_of_ours(still_node: Any, promtool: Any) -> None:
@@ -215,14 +174,6 @@ def test_the_page_of_another_set_of_samplers_is_made_anew(still_node: Any) -> No
     assert b'gpu="1"' not in before
 
 
-def test_a_page_gives_way_to_ticks_from_family_to_family(still_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = still_node(device(0, "power"))
-    waits: list[int] = []
-    monkeypatch.setattr(ticks_first, "wait", lambda: waits.append(1))
-    page, _ = MetricsPage(node, registry(node, Config())).render("", False)
-    assert len(waits) == page.count(b"# TYPE") + 1
-
-
 def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtool: Any) -> None:
     text = text_of(large_node)
     assert len([line for line in text.splitlines() if line.startswith("epochcast_gpu_sm_active")]) == 2 * 5
@@ -251,7 +202,3 @@ def test_the_setting_shows_other_families(still_node: Any) -> None:
     assert shown(**{"*": ["last", "seconds"]}) == {
         *("epochcast_gpu_fan_speed_ratio", "epochcast_gpu_fan_speed_seconds_total", "epochcast_gpu_power_watts")
     }
-
-
-def test_promtool_refuses_a_page_that_is_wrong(promtool: Any) -> None:
-    assert promtool("# HELP a_total A gauge.\n# TYPE a_total gauge\na_total 1\n")[0] == 3

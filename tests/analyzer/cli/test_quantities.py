@@ -22,31 +22,31 @@ from .all_commands import commands
         ("seconds", "1h30m", 5400),
         ("seconds", " 1 Day 12 hours ", 129600),
         ("seconds", "250ms", 0.25),
-        ("minutes", "5", 5),
-        ("minutes", "5 min", 5),
-        ("minutes", "300s", 5),
-        ("minutes", ".5h", 30),
+        ("minutes", "5", 300),
+        ("minutes", "5 min", 300),
+        ("minutes", "300s", 300),
+        ("minutes", ".5h", 1800),
     ],
 )
-def test_a_duration_is_in_the_options_unit_or_names_its_own(unit: str, text: str, number: float) -> None:
+def test_a_bare_duration_is_in_the_options_unit(unit: str, text: str, number: float) -> None:
     assert Duration(unit).convert(text, None, None) == pytest.approx(number)
 
 
 @pytest.mark.parametrize(
     ("unit", "text", "number"),
     [
-        ("GiB", "24", 24),
-        ("GiB", "24GiB", 24),
-        ("GiB", "24G", 24),
-        ("GiB", "24 gib", 24),
-        ("GiB", "512MiB", 0.5),
-        ("GiB", "1T", 1024),
+        ("GiB", "24", 24 * 2**30),
+        ("GiB", "24GiB", 24 * 2**30),
+        ("GiB", "24G", 24 * 2**30),
+        ("GiB", "24 gib", 24 * 2**30),
+        ("GiB", "512MiB", 2**29),
+        ("GiB", "1T", 2**40),
         ("bytes", "80e9", 80e9),
         ("bytes", "80GB", 80e9),
         ("bytes", "24GiB", 24 * 2**30),
     ],
 )
-def test_memory_is_in_the_options_unit_or_names_its_own(unit: str, text: str, number: float) -> None:
+def test_a_bare_amount_of_memory_is_in_the_options_unit(unit: str, text: str, number: float) -> None:
     assert MemorySize(unit).convert(text, None, None) == pytest.approx(number)
 
 

@@ -25,7 +25,7 @@ def test_the_live_training_is_recorded_with_its_true_epochs(demo: Demo) -> None:
     assert recorded.source == "host" and not recorded.simulated
     assert recorded.time[0] < labels.epoch_starts[0] and labels.epoch_ends[-1] < recorded.time[-1]
     assert 0 <= summary["live"]["confidence"] <= 1
-    assert any("training a CNN" in line for line in lines) and any("replaying" in line for line in lines)
+    assert any("training a network" in line for line in lines) and any("replaying" in line for line in lines)
     left = sorted(path.name for path in folder.iterdir())
     assert left == ["live.csv", "live.json", "replay.csv", "replay.json", "report.html", "summary.json"]
 
@@ -44,9 +44,8 @@ def test_the_gpu_trace_comes_back_as_recorded_and_is_answered(demo: Demo) -> Non
 
 def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "_LEAD_S", 0.1)
-    with pytest.raises(TrainerError, match=r"ended with status 2 after 0 epochs: --seconds is 1; give 5 to 3600$"):
-        record_training(tmp_path, 1, print)
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TrainerError, match=r"ended with status 1 after 0 epochs: .*No such file"):
+        record_training(tmp_path / "absent", 1, print)
     monkeypatch.setattr(recordings, "_MOST_S", 0.0)
     with pytest.raises(TrainerError, match=r"had 0 epochs after 0 s and was stopped; try a less busy machine"):
         record_training(tmp_path, 60, print)

@@ -17,6 +17,7 @@ from epochcast.analyzer.fleet.savings import GpuPrices, saving_of
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile import STATISTICS
@@ -200,8 +201,8 @@ def test_a_saving_is_sure_where_epochs_or_steps_are(
 ) -> None:
     dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
     of = device("n", 0, "Tesla V100-SXM2-16GB", **dear)
-    switched = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), advisor.instances)
-    switched.renting = replace(switched.renting, switch_usd=0.0)
+    predictor = LatencyPredictor.load(catalog=advisor.catalog)
+    switched = Advisor(advisor.catalog, predictor, advisor.instances, JobQuestion(switch_usd=0.0))
     [job] = told(spans, switched, finding(of, span(of, verdict=verdict)))
     assert job.complete and job.saving is not None and job.advice is not None
     assert (job.sure, job.advice.action) == (sure, action)

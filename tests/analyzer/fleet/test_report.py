@@ -20,6 +20,7 @@ from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.regressor import LatencyPredictor
 
 from .made_findings import WHOLE, device, finding, fleet, span
@@ -47,8 +48,10 @@ FAILURES = [Failure(name, "1", f"'{name}' is no Parquet file: {NASTY}") for name
 def made(advisor: Advisor, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("fleet")
     advanced: list[int] = []
-    advisor = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), advisor.instances)
-    advisor.renting = replace(advisor.renting, switch_usd=0.0)  # these jobs are of ten minutes
+    predictor = LatencyPredictor.load(catalog=advisor.catalog)
+    advisor = Advisor(
+        advisor.catalog, predictor, advisor.instances, JobQuestion(switch_usd=0.0)
+    )  # these jobs are of ten minutes
     summary = write_answers(findings(), FAILURES, advisor, out, analysed=f"traces {NASTY}", advance=advanced.append)
     assert sum(advanced) == summary["jobs"]
     return out, summary

@@ -12,13 +12,11 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job
-from epochcast.analyzer.jobs.prices.rented import rented
-from epochcast.analyzer.jobs.rank import JobLimits
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.job import Job, answer_job
+from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.watched import JobPlan
-from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 
@@ -29,8 +27,8 @@ def predicted(advisor: Advisor, profiles: Sequence[Profile | Source], **question
     return advisor.answer(profiles, JobQuestion(**question))
 
 
-def recommended(advisor: Advisor, profiles: Sequence[Profile | Source], *, work: Work | None = None, **renting: Any) -> Any:
-    return where(advisor.answer(profiles, JobQuestion(work=work, renting=Renting(**renting))))
+def recommended(advisor: Advisor, profiles: Sequence[Profile | Source], *, on: Rented | None = None, **question: Any) -> Any:
+    return where(advisor.answer(profiles, JobQuestion(**question), recommend=True, on=on))
 
 
 def test_targets_and_unknown_names(advisor: Advisor) -> None:
@@ -53,8 +51,7 @@ def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
 
 
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
-    aws = JobLimits(clouds=["aws"])
-    one, eight = (recommended(advisor, [profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
+    one, eight = (recommended(advisor, [profile_of("T4", 30.0)] * n, clouds=["aws"], machines=n) for n in (1, 8))
     rows = {(row.instance.name, row.instance.region): row for row in eight.placements}
     assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
     assert rows["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(2 * 5.672)
@@ -88,7 +85,7 @@ def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
-    answer = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), on=on)
+    answer = recommended(advisor, [profile_of("T4", 36.0)], epochs=1000, on=on)
     assert answer.current and not answer.on.assumed and answer.current.usd_per_hour == 2.176
     assert answer.limits.clouds == ("aws",), "the same cloud, as nobody says any other"
     best = answer.verdict.best
@@ -99,16 +96,14 @@ def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     assert short.verdict.action == "stay" and short.savings.cost_ratio == 0, "switching costs more than an epoch saves"
     ratios = recommended(advisor, [profile_of("T4", None)], on=on)
     assert ratios.verdict.action == "measure" and ratios.verdict.best.usd is None
-    anywhere = recommended(advisor, [profile_of("T4", 36.0)], on=on, limits=JobLimits(clouds=("any",)))
+    anywhere = recommended(advisor, [profile_of("T4", 36.0)], on=on, clouds=["any"])
     assert len({row.instance.cloud for row in anywhere.placements}) > 1
 
 
 def test_the_present_price_can_be_said(advisor: Advisor) -> None:
-    answer = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), usd_per_hour_now=0.05)
+    answer = recommended(advisor, [profile_of("T4", 36.0)], epochs=1000, usd_per_hour_now=0.05)
     assert not answer.on.assumed and answer.current.usd.value == pytest.approx(0.05 * 36_000 / 3600, rel=0.02)
     assert answer.verdict.text == "Stay on the present instance (T4): nothing else is more than 5 % cheaper"
-    with pytest.raises(InputError, match="--price-now is -1; give a number above 0"):
-        Renting(usd_per_hour_now=-1.0)
 
 
 def test_a_job_on_a_part_of_a_machine_pays_for_its_part(advisor: Advisor) -> None:
@@ -121,12 +116,12 @@ def test_a_job_on_a_part_of_a_machine_pays_for_its_part(advisor: Advisor) -> Non
 
 def test_full_instances_are_left_out_and_what_would_be_best_is_said(advisor: Advisor) -> None:
     on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
-    every = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), on=on)
+    every = recommended(advisor, [profile_of("T4", 36.0)], epochs=1000, on=on)
     best = every.verdict.best
     free = {each.offer: 3 for each in advisor.instances} | {best.instance.offer: 0}
     source = Source(name="T4", profile=profile_of("T4", 36.0), gpu=advisor.catalog["T4"])
-    question = JobQuestion(work=Work(1000), renting=Renting(on=on, free=free))
-    answer = where(answer_job([source], LatencyPredictor.load(catalog=advisor.catalog), advisor.instances, question))
+    predictor, question = LatencyPredictor.load(catalog=advisor.catalog), JobQuestion(epochs=1000)
+    answer = where(answer_job([source], predictor, advisor.instances, question, recommend=True, on=on, free=free))
     assert answer.verdict.best != best and best.instance.offer not in {row.instance.offer for row in answer.placements}
     assert [each.reason for each in answer.left_out if each.instance == best.instance] == ["full"]
     assert any(note.startswith(f"if it were free, {best.instance.name}") for note in answer.notes)
@@ -138,7 +133,7 @@ def test_an_inventory_is_read_again_when_it_changes(advisor: Advisor, tmp_path: 
     own = Advisor.load(inventory=file)
 
     def ranked() -> dict[str, float]:
-        rows = where(own.answer([profile_of("T4", 36.0)], JobQuestion(renting=own.renting))).placements
+        rows = where(own.answer([profile_of("T4", 36.0)], JobQuestion(), recommend=True)).placements
         return {row.instance.name: row.usd_per_hour for row in rows}
 
     assert ranked() == {"g5.xlarge": 0.40}
@@ -165,7 +160,7 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
 
 
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
-    answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=JobLimits(deadline_s=1.0, clouds=["azure"]))
+    answer = recommended(advisor, [profile_of("T4", 30.0)], epochs=100, deadline_s=1.0, clouds=["azure"])
     assert not answer.placements and answer.verdict.action == "none"
     assert any(note.startswith("no instance qualifies: 4 miss the deadline") for note in answer.notes)
 
@@ -174,12 +169,12 @@ def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advis
     ratio_only = profile_of("T4", None)
     for asked in (predicted, recommended):
         with pytest.raises(InputError, match="only ratios, but the time of the whole job needs seconds"):
-            asked(advisor, [ratio_only], work=Work(9))
+            asked(advisor, [ratio_only], epochs=9)
 
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
     with pytest.raises(InputError, match="no instance of the price table has cloud 'awz'"):
-        Advisor.load(limits=JobLimits(clouds=["awz"]))
+        Advisor.load(JobQuestion(clouds=["awz"]))
 
 
 @pytest.mark.parametrize(
@@ -246,5 +241,5 @@ def test_a_current_instance_without_a_price_in_the_market_takes_the_other(adviso
     plan = JobPlan(instance="Standard_NC24ads_A100_v4")
     found = rented("A100 PCIe 80GB", 1, advisor.instances, plan=plan, market="spot")
     assert found.instance is not None and found.market == "on-demand"
-    answer = recommended(advisor, [profile_of("A100 PCIe 80GB", 30.0)], on=found, limits=JobLimits(market="spot"))
+    answer = recommended(advisor, [profile_of("A100 PCIe 80GB", 30.0)], on=found, market="spot")
     assert any("Standard_NC24ads_A100_v4 has no spot price" in note for note in answer.notes)

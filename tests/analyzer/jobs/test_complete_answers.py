@@ -13,10 +13,9 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.detected_profile import profile_of_detection
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.memory import GIB
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Cycle, Detection, Epoch
 from epochcast.regressor import Profile
@@ -54,7 +53,7 @@ def predicted(advisor: Advisor, *profiles: Profile, **question: Any) -> Job:
 
 
 def recommended(advisor: Advisor, *profiles: Profile) -> Any:
-    return where(advisor.answer(profiles, JobQuestion(renting=Renting())))
+    return where(advisor.answer(profiles, JobQuestion(), recommend=True))
 
 
 def test_a_job_of_26_gib_fits_neither_a_t4_nor_a_k80(

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.carbon_intensity import CarbonIntensity, of_region
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.profile_json import read_profile
 
@@ -26,7 +24,7 @@ JOB = read_profile(example_profile())
 
 
 def recommended(advisor: Advisor, gpus: int = 1, **question: Any) -> Any:
-    return where(advisor.answer([JOB] * gpus, JobQuestion(renting=Renting(), **question)))
+    return where(advisor.answer([JOB] * gpus, JobQuestion(**question), recommend=True))
 
 
 def predicted(advisor: Advisor, **question: Any) -> Job:
@@ -73,7 +71,7 @@ def test_grams_are_energy_times_the_intensity_of_the_region(advisor: Advisor) ->
 
 
 def test_a_whole_job_and_several_gpus_take_as_much_more(advisor: Advisor) -> None:
-    one, all_epochs, two = recommended(advisor), recommended(advisor, work=Work(100)), recommended(advisor, gpus=2)
+    one, all_epochs, two = recommended(advisor), recommended(advisor, epochs=100), recommended(advisor, gpus=2)
     for instance, region in (("g4dn.xlarge", "us-east-1"), ("g5.xlarge", "us-east-1")):
         single, whole = row(one, instance, region), row(all_epochs, instance, region)
         assert single.joules and whole.joules and single.seconds and whole.seconds
@@ -90,14 +88,14 @@ def test_a_given_intensity_counts_everywhere_and_in_predictions(advisor: Advisor
     assert all(
         one.joules is None or one.grams_co2e.value == pytest.approx(one.joules.value / 36e3) for one in answer.placements
     )
-    plain, given = predicted(advisor, work=Work(9)), predicted(advisor, work=Work(9), carbon_intensity=100.0)
+    plain, given = predicted(advisor, epochs=9), predicted(advisor, epochs=9, carbon_intensity=100.0)
     for one, other in zip(plain.predictions, given.predictions, strict=True):
         assert one.energy and one.job and one.grams_co2e is None
         assert other.job_joules and other.grams_co2e and other.grams_co2e.value == pytest.approx(other.job_joules.value / 36e3)
     (epoch,) = predicted(advisor, targets=["T4"], carbon_intensity=100.0).predictions
     assert epoch.energy and epoch.energy.joules and epoch.grams_co2e
     assert epoch.grams_co2e.value == pytest.approx(epoch.energy.joules.value / 36e3)
-    configured = Advisor(advisor.catalog, LatencyPredictor.load(), advisor.instances, carbon_intensity=50.0)
+    configured = Advisor(advisor.catalog, LatencyPredictor.load(), advisor.instances, JobQuestion(carbon_intensity=50.0))
     assert recommended(configured).placements[0].carbon.grams_per_kwh == 50.0
     assert recommended(configured, carbon_intensity=7.0).placements[0].carbon.grams_per_kwh == 7.0
 
@@ -105,7 +103,7 @@ def test_a_given_intensity_counts_everywhere_and_in_predictions(advisor: Advisor
 def test_without_power_there_is_neither(advisor: Advisor) -> None:
     metrics = {name: of for name, of in example_profile()["metrics"].items() if not name.startswith("power")}
     job = example_profile() | {"metrics": metrics}
-    answer = where(advisor.answer([read_profile(job)], JobQuestion(renting=Renting())))
+    answer = where(advisor.answer([read_profile(job)], JobQuestion(), recommend=True))
     assert {(one.joules, one.grams_co2e) for one in answer.placements} == {(None, None)}
     carbon = row(answer, "g4dn.xlarge", "us-east-1").carbon
     assert carbon and carbon.grams_per_kwh == 343.48

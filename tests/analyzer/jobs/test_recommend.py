@@ -9,6 +9,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import JobLimits, Ranking, chance_within, rank_instances
 from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
 from epochcast.regressor import Prediction, Profile, load_catalog
@@ -158,18 +159,6 @@ def test_a_whole_job_pays_for_stalls_and_the_start() -> None:
     assert half.seconds.high - half.seconds.value == pytest.approx(half.epochs_s.high - half.epochs_s.value)
 
 
-@pytest.mark.parametrize(
-    ("work", "says"),
-    [
-        ({"startup_s": -60.0}, "the startup takes -1 minutes"),
-        ({"startup_s": math.nan}, "the startup takes nan"),
-    ],
-)
-def test_impossible_work_is_refused(work: dict[str, float], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        Work(10, **work)
-
-
 def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
     predictions = [_prediction("T4", 1.0, None), _prediction("A10G", 0.5, None)]
     ranking = rank_instances(predictions, INSTANCES, CATALOG)
@@ -180,10 +169,20 @@ def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
         rank_instances(predictions, INSTANCES, CATALOG, limits=JobLimits(deadline_s=10.0))
 
 
-@pytest.mark.parametrize("limits", [{"deadline_s": 0.0}, {"budget_usd": -1.0}, {"budget_usd": math.nan}])
-def test_limits_must_be_above_zero(limits: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="must be above 0"):
-        JobLimits(**limits)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"deadline_s": 0.0},
+        {"budget_usd": -1.0},
+        {"budget_usd": math.nan},
+        {"usd_per_hour_now": -1.0},
+        {"startup_s": -60.0, "epochs": 9},
+        {"startup_s": math.nan, "epochs": 9},
+    ],
+)
+def test_what_no_job_can_keep_is_refused(asked: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(asked))} is .*; give "):
+        JobQuestion.of(asked)
 
 
 def _memory(used: float, free: float) -> dict[str, dict[str, float]]:

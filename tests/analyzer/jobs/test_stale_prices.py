@@ -10,12 +10,10 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.job import JobQuestion
 from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.price_age import STALE_DAYS
 from epochcast.analyzer.jobs.prices.rented import rented
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile_json import read_profile
 
@@ -29,7 +27,7 @@ def said(advisor: Advisor, *instances: Instance) -> Any:
     """The recommendation for the example job, which runs on a T4."""
     own = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), instances)
     job = read_profile(example_profile())
-    return where(own.answer([job], JobQuestion(renting=Renting())))
+    return where(own.answer([job], JobQuestion(), recommend=True))
 
 
 def priced(gpu: str, usd: float, *, stale: bool) -> Instance:

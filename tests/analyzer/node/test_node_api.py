@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
 import pytest
 
@@ -19,6 +18,8 @@ from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, read_report
 from epochcast.common.settings_file import load
 from epochcast.detector import Detection
+
+from ... import wsgi
 
 FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
 REPORT = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", FOUND, 0.0, 2, last_sample=25.0)
@@ -44,13 +45,9 @@ def ask(watcher: SimpleNamespace, store: StateStore) -> Ask:
     api = Api(watcher, store)
 
     def one(path: str, query: str = "", method: str = "GET") -> tuple[int, dict[str, str], Any]:
-        environ = {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method}
-        setup_testing_defaults(environ)
-        head: list[Any] = []
-        body = b"".join(api(environ, lambda *told: head.extend(told)))
-        headers = dict(head[1])
+        status, headers, body = wsgi.ask(api, path, query, method)
         assert method == "HEAD" or len(body) == int(headers["Content-Length"])
-        return int(head[0].split()[0]), headers, json.loads(body) if body and "json" in headers["Content-Type"] else body
+        return status, headers, json.loads(body) if body and "json" in headers["Content-Type"] else body
 
     return one
 

@@ -87,7 +87,7 @@ def test_the_backend_of_another_package_works_as_it_stands(
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
     assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"seconds": 1200.0}
     assert main(["predict-model", "staging", "--bytes", "-1", "--region", "x"]) == 2
-    assert capsys.readouterr().err == "epochcast: --bytes is -1.0; give a number above 0\n"
+    assert capsys.readouterr().err == "epochcast: --bytes is -1; give a number above 0\n"
     assert main(["predict-model", "staging", "--bytes", "1", "--region", "x"]) == 2
     assert capsys.readouterr().err.startswith("epochcast: no rate is configured; add [backends.staging]")
     assert main(["predict-model", "--help"]) == 0

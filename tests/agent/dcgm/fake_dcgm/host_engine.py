@@ -20,7 +20,7 @@ INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 FP64_BLANK = 140737488355328.0
 NOT_SUPPORTED = 2
 XID_ERROR = 230
-FE_GPU, FE_GPU_I = dcgm_fields.DCGM_FE_GPU, dcgm_fields.DCGM_FE_GPU_I
+FE_GPU, FE_GPU_I, FE_GPU_CI = dcgm_fields.DCGM_FE_GPU, dcgm_fields.DCGM_FE_GPU_I, 5
 PROFILING = range(1001, 1100)
 STORE_DELAY_US = 20_000
 LIVE = bool(os.environ.get("FAKE_DCGM_LIVE"))
@@ -34,7 +34,6 @@ class Watch:
     fields: int
     interval: int
     keep_age: float
-    keep_samples: int
     due: int
 
 
@@ -54,7 +53,6 @@ class HostEngine:
     def __post_init__(self) -> None:
         self.connections: list[int] = []  # one generation per open connection
         self.most_connections = 0
-        self.calls: list[str] = []
         self.where: dict[str, Any] = {}
         self.random = random.Random(1)
         self.overrides: dict[tuple[int, int], Any] = {}  # (entity, field) → value; an Exception is a status
@@ -105,11 +103,9 @@ class HostEngine:
 
     # What the bindings call.
 
-    def check(self, handle: int, call: str) -> None:
+    def check(self, handle: int) -> None:
         if LIVE:
             self.advance(max(0.0, time.time() - self.now / 1e6))
-        else:
-            self.calls.append(call)
         if not self.running or handle != self.generation:
             raise structs.DCGMError(structs.DCGM_ST_CONNECTION_NOT_VALID)
 
@@ -124,11 +120,11 @@ class HostEngine:
         gpus, instances = [(FE_GPU, gpu) for gpu in self.gpus], [(FE_GPU_I, instance) for instance in self.instances]
         return {structs.DCGM_GROUP_DEFAULT: gpus, structs.DCGM_GROUP_DEFAULT_INSTANCES: instances}.get(kind, [])
 
-    def watch(self, group: int, fields: int, interval: int, keep_age: float, keep_samples: int) -> None:
+    def watch(self, group: int, fields: int, interval: int, keep_age: float) -> None:
         ids = self.field_groups[fields][1]
         if self.profiling_error is not None and any(number in PROFILING for number in ids):
             raise structs.DCGMError(self.profiling_error)  # the group is refused as a whole
-        self.watches.append(Watch(group, fields, interval, keep_age, keep_samples, self.now))
+        self.watches.append(Watch(group, fields, interval, keep_age, self.now))
 
     def update(self) -> None:
         """What UpdateAllFields(True) does: sample what is due and wait for it."""
@@ -142,7 +138,7 @@ class HostEngine:
             for number in self.field_groups[fields][1]:
                 values = [item for item in self.cache[*owner, number] if since <= item[0] <= until]
                 for ts, status, value in values or [(0, structs.DCGM_ST_NO_DATA, None)]:
-                    answer.append((*owner, structs.fill(structs.c_dcgmFieldValue_v1, number, ts, status, value)))
+                    answer.append((*owner, structs.fill(number, ts, status, value)))
         return answer
 
     def _sample(self) -> None:
