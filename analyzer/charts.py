@@ -34,7 +34,6 @@ from epochcast.detector import Detection, Epoch, Stretch
 from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.occupancy.packing.experiment import PolicySummary
     from epochcast.analyzer.jobs.placement import Placement
 
 Floats = NDArray[np.float64]
@@ -519,15 +518,3 @@ def _ratios_figure(chart: Ratios) -> Figure:
         hollow = "; hollow: from a data sheet" * any(row.assumed for row in ranked)
         axes.set_xlabel(f"time relative to the {chart.source} (dashed); bar: 90 % interval; left is faster{hollow}")
         return figure
-
-
-def packing_figure(summaries: Sequence[PolicySummary]) -> Figure:
-    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper."""
-    panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
-    for policy in dict.fromkeys(summary.policy for summary in summaries):
-        own = [summary for summary in summaries if summary.policy == policy]
-        for lines, name in zip(panels.values(), ("makespan", "nvml_utilisation"), strict=True):
-            means = [summary.figures[name] for summary in own]
-            ends = ([mean.low for mean in means], [mean.high for mean in means])
-            lines.append(Line(policy, [summary.slowdown for summary in own], [mean.mean for mean in means], *ends))
-    return chart_figure(Chart(panels, "slowdown of co-located jobs"))

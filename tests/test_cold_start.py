@@ -52,7 +52,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_commands_that_only_talk_load_nothing_heavy() -> None:
     """Helps of the whole, of commands and of groups, which load none of their commands; the version comes last."""
-    of_plugins = ("predict-model", "measure", "fit")
+    of_plugins = ("predict-model", "fit")
     talks = [("--help",), ("serve", "--help"), ("gpus", "--help"), *((group, "--help") for group in of_plugins)]
     *helps, version = _loaded(*talks, ("--version",))
     for talk, loaded in zip(talks, helps, strict=True):

@@ -27,7 +27,6 @@ AT_IMPORT = {
         *(
             "annotated_types",
             "click",
-            "filelock",
             "jinja2",
             "markupsafe",
             "matplotlib",

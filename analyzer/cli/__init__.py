@@ -27,7 +27,6 @@ _COMMANDS = {
     "prices": "List instances and their prices, and bring them up to date.",
     "gpus": "List the GPUs that Epochcast can predict for.",
     "fit": "Fit a predictor to measurements.",
-    "measure": "Take the measurements that ConvMeter is fitted to.",
     "fleet": "Analyse the traces of thousands of GPUs in one report.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
     "demo": "Try every step on this machine; no GPU needed.",

@@ -52,27 +52,25 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         own = {} if config is None else read_toml(config).get("backends", {}).get(kind.name, {})
         try:
             backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show, notes=terminal.note))
-            answer: Answer | None = backend.answer(checked)  # type: ignore[assignment]
+            answer: Answer = backend.answer(checked)  # type: ignore[assignment]
         except (InputError, ValidationError):  # an answer that does not fit its own class is a fault of the backend
             raise
         except ValueError as error:  # what it has to say
             raise InputError(str(error)) from error
         progress.clear()
-        if answer is None:  # the first of several processes answers for all
-            return 0
-        if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
+        if plot := options_set.get("plot"):
             from epochcast.analyzer.charts import chart_figure, save_figure
 
             chart = answer.chart
             if chart is None:
                 raise InputError("this answer cannot be drawn; leave out --plot")
-            save_figure(chart_figure(chart), plot, simulated=getattr(answer, "simulated", False))
+            save_figure(chart_figure(chart), plot)
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
         elif text := answer.text:
             terminal.say(text)
-        if not as_json or answer.status or "notes" not in kind.Answer.model_fields:  # what the JSON does not have
-            terminal.notes(answer.remarks)
+        if not as_json or answer.status:
+            terminal.notes(getattr(answer, "notes", []))
         return answer.status
 
     file: dict[str, Any] = {"type": _FILE, "metavar": "FILE"}
@@ -114,11 +112,9 @@ def question_of(kind: type[_Asked], given: Mapping[str, Any]) -> _Asked:
 
 
 def _option(name: str, field: FieldInfo) -> click.Parameter:
-    """The option (or argument) of a field; a flag says the contrary of its default."""
+    """The option of a field; a flag says the contrary of its default."""
     mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
     kind, many = _kind(field.annotation)
-    if mark.argument:
-        return click.Argument([name], metavar=mark.name, nargs=-1 if many else 1, required=field.is_required())
     if mark.unit:
         kind = MemorySize(mark.unit, above=0) if mark.unit == "GiB" else Duration(mark.unit)
     flag = kind is click.BOOL

@@ -122,19 +122,20 @@ def analyze(
         raise InputError(f"--to {until:.0f} is in the future; give a time in the past")
     from epochcast.analyzer.fleet.analyze import analyze as analyze_fleet
     from epochcast.analyzer.fleet.execution import FleetError
-    from epochcast.analyzer.fleet.findings_store import alone_in
+    from epochcast.analyzer.fleet.findings_store import STORE
     from epochcast.analyzer.fleet.gpu_history import Looking
     from epochcast.analyzer.fleet.traces_of import read_places, traces_of
     from epochcast.analyzer.jobs.advisor import Advisor
+    from epochcast.analyzer.live.state_file import alone_with
 
     advisor = Advisor.load(question_of(JobQuestion, given), gpus=gpus, prices=prices)
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
-    traces = traces_of(path, looking, places, out=out, config=config, token_file=None)
-    with alone_in(out):
+    name, traces = traces_of(path, looking, places, out=out, config=config)
+    with alone_with(out / STORE):
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:
-                report = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)
+                report = analyze_fleet(traces, out, looking, held.workers, advisor, what=name, show=_show)
                 held.at_once = False
         except FleetError as error:
             progress.clear()

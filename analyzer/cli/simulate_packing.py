@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import (
-    BASELINE,
-    Ordering,
-    PolicySummary,
-    compare,
-    orderings,
-    summarise,
-)
-from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, orderings, summarise
+from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
+from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.quantities import MemorySize
@@ -28,10 +19,10 @@ from epochcast.analyzer.cli.shared_options import gpus_option, json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.tables import seconds_text, table
-from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import load_catalog
 
 _PATH = click.Path(path_type=Path)
-_OF_STREAMS = ("runs", "load", "seed")
+_RUNS = 100
 
 
 @click.command("simulate-packing")
@@ -54,17 +45,14 @@ _OF_STREAMS = ("runs", "load", "seed")
     type=click.Choice(list(SLOWDOWNS)),
     help="Model of what sharing a GPU costs (repeatable). [default: all]",
 )
-@click.option(
-    "--runs", type=click.IntRange(min=1), metavar="N", default=100, show_default=True, help="Number of random streams to draw."
-)
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help=f"Number of random streams to draw. [default: {_RUNS}]")
 @click.option(
     "--load",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SHARE",
     help="Arrival rate (Poisson) as a share of what one job per GPU can serve. [default: all arrive at once]",
 )
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the streams.")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation (PNG, SVG, PDF).")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the streams. [default: 0]")
 @json_option
 def simulate_packing(
     jobs: Path | None,
@@ -74,10 +62,9 @@ def simulate_packing(
     memory: float | None,
     gpus: Path | None,
     curves: tuple[str, ...],
-    runs: int,
+    runs: int | None,
     load: float | None,
-    seed: int,
-    plot: Path | None,
+    seed: int | None,
     as_json: bool,
 ) -> int:
     """Simulate packing jobs on shared GPUs by predicted occupancy, and compare it with other policies.
@@ -88,123 +75,100 @@ def simulate_packing(
 
     Give --jobs or --configurations. A table of jobs has the columns name, arrival_s, duration_s (alone on a GPU), occupancy and
     nvml_utilisation (0 to 1), and memory_bytes; predicted_occupancy and predicted_memory_bytes are optional. A table of
-    configurations holds measured trainings (as GPUMemNet's do), or has the columns key, occupancy,
-    nvml_utilisation and memory_bytes.
+    configurations holds measured trainings, as GPUMemNet's do.
 
     \b
     Example: epochcast simulate-packing --configurations trainings.csv
              epochcast simulate-packing --jobs queue.csv --gpus-total 8 \\
-                 --memory 80GB --slowdown fig7 --plot packing.png
+                 --memory 80GB --slowdown fig7
     """
     catalog = load_catalog(gpus)
     board = None if gpu is None else catalog.resolve(gpu)
-    drawn: Sequence[Sequence[PackedJob]]
     source: dict[str, Any] = {}
-    if jobs is not None and configurations is None:
-        _refuse_of_streams()
-        drawn = [read_jobs(jobs)]
-        memory = _memory(memory, board)
-    elif configurations is not None and jobs is None:
-        known = read_kinds(configurations, catalog, board)
-        memory = _memory(memory, board or known.gpu)
-        kinds, source = _those_that_fit(known, memory)
-        rate = None if load is None else load * gpus_total / StreamShape.mean_duration
-        drawn = streams(kinds, StreamShape(arrival_rate=rate), runs, seed)
-    else:
+    if (jobs is None) == (configurations is None):
         raise InputError("give exactly one of --jobs CSV and --configurations CSV")
+    if jobs is not None:
+        for option, value in (("--runs", runs), ("--load", load), ("--seed", seed)):
+            if value is not None:
+                raise InputError(f"{option} applies to streams drawn from --configurations; leave it out with --jobs")
+        drawn = [read_jobs(jobs)]
+        if memory is None and board is None:
+            raise InputError("the memory of the GPUs is not known; give --gpu NAME or --memory BYTES")
+    elif configurations is not None:
+        kinds, of, not_measured = read_kinds(configurations, catalog, board)
+        board = board or of
+        fitting = [kind for kind in kinds if kind.memory <= (memory or board.memory)]
+        if not fitting:
+            least = min(kind.memory for kind in kinds)
+            raise InputError(f"every configuration needs {least:.4g} bytes or more; give larger GPUs")
+        source = {
+            "configurations": len(fitting),
+            "gpu": of.name,
+            "left_out": {"not_measured": not_measured, "too_large": len(kinds) - len(fitting)},
+        }
+        rate = None if load is None else load * gpus_total / MEAN_DURATION
+        drawn = draw_streams(fitting, runs or _RUNS, seed or 0, arrival_rate=rate)
+    size = memory or float(board.memory if board else 0)
     slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
-    rows = compare(drawn, gpus_total, memory, POLICIES, slowdowns, progress.show)
+    rows = compare(drawn, gpus_total, size, POLICIES, slowdowns, progress.show)
     progress.clear()
-    summaries, order = summarise(rows), orderings(rows)
     answer = {
         "gpus": gpus_total,
-        "memory": memory,
+        "memory": size,
         "drawn_from": source,
         "runs": len(drawn),
         "jobs": len(drawn[0]),
-        "seed": seed,
-        "results": [asdict(summary) for summary in summaries],
-        "ordering": {curve: asdict(ordering) for curve, ordering in order.items()},
+        "seed": seed or 0,
+        "results": summarise(rows),
+        "ordering": orderings(rows),
     }
-    if plot is not None:
-        from epochcast.analyzer.charts import packing_figure, save_figure
-
-        save_figure(packing_figure(summaries), plot)
     if as_json:
         click.echo(plain_json(answer))
     else:
-        terminal.say(_text(answer, summaries, order))
+        terminal.say(_text(answer))
     return 0
 
 
-def _refuse_of_streams() -> None:
-    """Raise InputError for an option that changes nothing about a table of jobs."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        was_given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-        if was_given and option.name in _OF_STREAMS:
-            raise InputError(f"{option.opts[0]} applies to streams drawn from --configurations; leave it out with --jobs")
-
-
-def _memory(memory: float | None, gpu: Gpu | None) -> float:
-    """Bytes of each GPU."""
-    if memory is None and gpu is None:
-        raise InputError("the memory of the GPUs is not known; give --gpu NAME or --memory BYTES")
-    return memory if memory is not None else float(gpu.memory if gpu else 0)
-
-
-def _those_that_fit(known: JobKinds, memory: float) -> tuple[Sequence[JobKind], dict[str, Any]]:
-    """Kinds that one GPU holds, and what they are."""
-    kinds = [kind for kind in known.kinds if kind.memory <= memory]
-    if not kinds:
-        least = min(kind.memory for kind in known.kinds)
-        raise InputError(f"every configuration needs {least:.4g} bytes or more, but a GPU has {memory:.4g}; give larger GPUs")
-    left_out = {"not_measured": known.left_out, "too_large": len(known.kinds) - len(kinds)}
-    return kinds, {"configurations": len(kinds), "gpu": known.gpu.name if known.gpu else None, "left_out": left_out}
-
-
-def _text(answer: Mapping[str, Any], summaries: Sequence[PolicySummary], order: Mapping[str, Ordering]) -> str:
+def _text(answer: Mapping[str, Any]) -> str:
     once = answer["runs"] == 1
     what = f"{answer['jobs']} jobs on {answer['gpus']} GPUs of {answer['memory'] / 2**30:.4g} GiB"
     lines = [what if once else f"{what}, means of {answer['runs']} runs (± half of the 95 % interval)"]
     if source := answer["drawn_from"]:
-        measured = f" measured on {source['gpu']}" if source["gpu"] else ""
         left_out = sum(source["left_out"].values())
         without = f" ({left_out} left out: crashed, not measured, or too large)" if left_out else ""
-        lines.append(f"drawn from {source['configurations']} configurations{measured}{without}")
-    for curve in dict.fromkeys(summary.slowdown for summary in summaries):
-        own = [summary for summary in summaries if summary.slowdown == curve]
+        lines.append(f"drawn from {source['configurations']} configurations measured on {source['gpu']}{without}")
+    for curve, order in answer["ordering"].items():
+        own = [_row(row, once) for row in answer["results"] if row["slowdown"] == curve]
         header = ("policy", "makespan", "gain", "NVML", "gain", "occupancy", "JCT / alone", "run / alone", "OOM", "best")
-        lines += ["", f"slowdown: {curve}", table(header, [_row(summary, once) for summary in own])]
-        lines.append(_ordering(order[curve], once))
+        lines += ["", f"slowdown: {curve}", table(header, own), _ordering(order, once)]
     return "\n".join(lines)
 
 
-def _row(summary: PolicySummary, once: bool) -> list[str]:
-    makespan, figures = summary.figures["makespan"], summary.figures
-    half = "" if once else f" ± {seconds_text(makespan.high - makespan.mean)}"
+def _row(row: Mapping[str, Any], once: bool) -> list[str]:
+    means = {name: figure["mean"] for name, figure in row["figures"].items()}
+    half = "" if once else f" ± {seconds_text(row['figures']['makespan']['high'] - means['makespan'])}"
     gains = [
-        "" if summary.policy == BASELINE else f"{100 * gain:+.1f} %" if np.isfinite(gain) else "-"
-        for gain in (summary.makespan_gain, summary.utilisation_gain)
+        "" if row["policy"] == BASELINE else f"{100 * gain:+.1f} %" if np.isfinite(gain) else "-"
+        for gain in (row["makespan_gain"], row["utilisation_gain"])
     ]
     return [
-        summary.policy,
-        seconds_text(makespan.mean) + half,
+        row["policy"],
+        seconds_text(means["makespan"]) + half,
         gains[0],
-        f"{100 * figures['nvml_utilisation'].mean:.1f} %",
+        f"{100 * means['nvml_utilisation']:.1f} %",
         gains[1],
-        f"{100 * figures['occupancy'].mean:.1f} %",
-        f"{figures['jct_slowdown'].mean:.2f}",
-        f"{figures['run_slowdown'].mean:.2f}",
-        f"{figures['failures'].mean:g}",
-        ("yes" if summary.won else "") if once else f"{100 * summary.won:.0f} %",
+        f"{100 * means['occupancy']:.1f} %",
+        f"{means['jct_slowdown']:.2f}",
+        f"{means['run_slowdown']:.2f}",
+        f"{means['failures']:g}",
+        ("yes" if row["won"] else "") if once else f"{100 * row['won']:.0f} %",
     ]
 
 
-def _ordering(order: Ordering, once: bool) -> str:
+def _ordering(order: Mapping[str, Any], once: bool) -> str:
     """Whether the paper's Table VI is found again."""
-    share = "" if once else f", in {100 * order.makespan_runs:.0f} % of the runs"
+    share = "" if once else f", in {100 * order['makespan_runs']:.0f} % of the runs"
     return (
-        f"the paper's order of makespans (occu < nvml-util < slot) {'holds' if order.makespan else 'does not hold'}{share}; "
-        f"occu's NVML utilisation is {'' if order.utilisation else 'not '}the highest of the three"
+        f"the paper's order of makespans (occu < nvml-util < slot) {'holds' if order['makespan'] else 'does not hold'}{share}; "
+        f"occu's NVML utilisation is {'' if order['utilisation'] else 'not '}the highest of the three"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,16 +16,13 @@ from epochcast import __version__
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.execution import Workers, in_batches, worked_on
 from epochcast.analyzer.fleet.finding import Failure, Finding
-from epochcast.analyzer.fleet.findings_store import FindingsStore
+from epochcast.analyzer.fleet.findings_store import STORE, FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking, Trace, analysed
-from epochcast.analyzer.fleet.gpu_tally import GpuTally
-from epochcast.analyzer.fleet.job_answers import jobs_of
-from epochcast.analyzer.fleet.job_tally import JobTally
-from epochcast.analyzer.fleet.jobs_table import write_jobs
+from epochcast.analyzer.fleet.job_rows import job_rows
 from epochcast.analyzer.fleet.report import write_report
-from epochcast.analyzer.fleet.result_tables import tabulated
-from epochcast.analyzer.fleet.savings import GpuPrices
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.fleet.summary import summary_of
+from epochcast.analyzer.fleet.tables import writing
 from epochcast.analyzer.fleet.together import Together
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.plain_json import plain, plain_json
@@ -78,7 +75,7 @@ def analyze(
 
     Args:
         traces: what there is.
-        out: folder of the results; nobody else writes into it (`findings_store.alone_in`).
+        out: folder of the results; nobody else writes into it (`live.state_file.alone_with`).
         looking: how they are looked at.
         workers: who does it.
         advisor: predicts and recommends.
@@ -92,7 +89,7 @@ def analyze(
         InputError: there is no trace, or ``out`` cannot be written.
         FleetError: there is nobody left to work.
     """
-    store, progress = FindingsStore(out), Progress()
+    store, progress = FindingsStore(out / STORE), Progress()
     there = {trace.name: trace for trace in traces}
     if not there:
         raise InputError(f"there is no trace in {what}; name a folder with Parquet or CSV files of telemetry")
@@ -118,8 +115,8 @@ def analyze(
         progress.jobs += jobs
         show(progress)
 
-    findings = tabulated(together.findings(), store.failures(), looking.catalog, GpuPrices(advisor), out)
-    summary = write_answers(findings, store.failures(), advisor, out, analysed=what, workers=workers, advance=advance)
+    found = together.findings(), store.failures()
+    summary = write_results(*found, advisor, out, analysed=what, workers=workers, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 
 
@@ -131,13 +128,10 @@ def _failed(trace: Trace, why: str) -> Sequence[Finding | Failure]:
     return [Failure(trace.name, trace.version, f"{trace.name!r} could not be analysed: {why}")]
 
 
-SCHEMA = "epochcast.fleet-summary/v1"
-
-# Where stretches of work lie until their jobs are known; of no use afterwards.
-_SCRATCH = ".spans.sqlite"
+SCHEMA = "epochcast.fleet-summary/v2"
 
 
-def write_answers(
+def write_results(
     findings: Iterable[Finding],
     failures: Iterable[Failure],
     advisor: Advisor,
@@ -147,10 +141,10 @@ def write_answers(
     workers: Workers | None = None,
     advance: Callable[[int], object] = lambda jobs: None,
 ) -> dict[str, Any]:
-    """Find the fleet's jobs, predict each, and write the results; each file is complete or absent.
+    """Find the fleet's jobs, predict each, and write tables, summary and report; each file is complete or as before.
 
     Args:
-        findings, failures: of every trace; each is read once; only a scratch file is kept.
+        findings, failures: of every trace; each is read once.
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
@@ -164,26 +158,25 @@ def write_answers(
         InputError: a file cannot be written.
         FleetError: there is nobody left to work.
     """
-    gpus, jobs = GpuTally(GpuPrices(advisor)), JobTally()
+    spans = SpansByStart()
     try:
-        with SpansByStart(out / _SCRATCH) as spans:
+        with writing(out, advisor) as tables:
             for finding in findings:
-                gpus.add(finding)
+                tables.add_finding(finding)
                 for span in finding.spans:
-                    spans.add(finding.trace, span)
+                    spans.add(span)
             for failure in failures:
-                gpus.fail(failure)
+                tables.add("failures", vars(failure))
+            for row in job_rows(spans, advisor, workers):
+                tables.add("jobs", row)
+                advance(1)
+            tables.finish(out)
             copies = spans.added - len(spans)
-
-            def counted() -> Iterator[dict[str, Any]]:
-                for job, row in jobs_of(spans, advisor, workers):
-                    jobs.add(job, row)
-                    yield row
-                    advance(1)
-
-            write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))
     except sqlite3.Error as error:
-        raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
+        raise InputError(
+            f"the stretches of work cannot be held: {error}; make room for temporary files (SQLITE_TMPDIR), and run the same "
+            "command again"
+        ) from error
     limits = advisor.configured.limits
     summary: dict[str, Any] = plain(
         {
@@ -195,8 +188,7 @@ def write_answers(
             "market": limits.market,
             "clouds": list(limits.clouds),
             "regions": list(limits.regions),
-            **gpus.to_json(),
-            **jobs.to_json(gpus.hours, gpus.coverage),
+            **summary_of(out),
             "copies": copies,
         }
     )

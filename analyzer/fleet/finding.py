@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from epochcast.analyzer.jobs.rhythm import Rhythm
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report, read_report, report_json
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 
-SIMULATED = "the telemetry is simulated: no hardware was read"
-"""What `Quality.problems` say of a simulated trace; it is no fault of the data, and kept apart from those."""
+RhythmJson = Annotated[
+    Rhythm,
+    PlainValidator(lambda rhythm: rhythm if isinstance(rhythm, Rhythm) else Rhythm.from_json(rhythm)),
+    PlainSerializer(Rhythm.to_json, return_type=dict[str, Any]),
+]
 
 
 @dataclass(frozen=True)
@@ -18,9 +22,10 @@ class JobSpan:
     """One stretch of work of a GPU, with no long pause in it: a job, or a part of one.
 
     Attributes:
+        trace: that it is in.
         start, end: unix seconds of the first and the last sample in which it worked.
         report: what was found in it, as the service has it of a GPU whose job is at this point (``report.job_since`` is
-            ``start``); its epochs are the newest `MOST_EPOCHS`.
+            ``start``), but for its epochs.
         epochs: all of them, oldest first; none where the detector is too unsure.
         busy_ratio: mean of the activity metric, 0..1; None where the trace has none.
         energy_j: joules drawn in it; None without power readings.
@@ -28,6 +33,7 @@ class JobSpan:
         rhythm: of its newest part; None where it is too short, or no metric shows it.
     """
 
+    trace: str
     start: float
     end: float
     report: Report
@@ -35,7 +41,7 @@ class JobSpan:
     busy_ratio: float | None = None
     energy_j: float | None = None
     memory_bytes: float | None = None
-    rhythm: Rhythm | None = None
+    rhythm: RhythmJson | None = None
 
     @property
     def seconds(self) -> float:
@@ -117,36 +123,14 @@ class Failure:
     error: str
 
 
-def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON values. What it holds twice is written once: devices, and epochs of reports."""
-    spans = [
-        vars(span)
-        | {
-            "report": report_json(replace(span.report, epochs=())),
-            "epochs": [[epoch.start, epoch.end, epoch.confidence] for epoch in span.epochs],
-            "rhythm": None if span.rhythm is None else span.rhythm.to_json(),
-        }
-        for span in finding.spans
-    ]
-    device = asdict(finding.device) | {"static": dict(finding.device.static)}
-    return vars(finding) | {"device": device, "spans": spans, "quality": asdict(finding.quality)}
+_FINDING = TypeAdapter(Finding)
 
 
-def finding_from_json(data: Mapping[str, Any]) -> Finding:
-    """Build a finding of what `finding_to_json` gave."""
-    fields = data["quality"].items()
-    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields}
-    parts: dict[str, Any] = {
-        "device": GpuDevice(**data["device"]),
-        "spans": tuple(map(_span, data["spans"])),
-        "quality": Quality(**quality),
-    }
-    return Finding(**{**data, **parts})
+def finding_json(finding: Finding) -> bytes:
+    """A finding as JSON text."""
+    return _FINDING.dump_json(finding)
 
 
-def _span(data: Mapping[str, Any]) -> JobSpan:
-    since = data["start"]
-    epochs = tuple(EpochRecord(start, end, confidence, since) for start, end, confidence in data["epochs"])
-    report = replace(read_report(data["report"]), epochs=epochs[-MOST_EPOCHS:])
-    rhythm = None if data["rhythm"] is None else Rhythm.from_json(data["rhythm"])
-    return JobSpan(**{**data, "report": report, "epochs": epochs, "rhythm": rhythm})
+def read_finding(text: str | bytes) -> Finding:
+    """The finding in what `finding_json` gave; raises ValueError for anything else."""
+    return _FINDING.validate_json(text)

@@ -15,7 +15,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.quality import TraceQuality
 from epochcast.analyzer.fleet.span_finding import HeldStretch, span_of
-from epochcast.analyzer.fleet.stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, Worked, worked
+from epochcast.analyzer.fleet.stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, worked
 from epochcast.analyzer.fleet.trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.csv_text import one_line
@@ -63,10 +63,9 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
     """
     began = time.thread_time()
     quality = TraceQuality()
-    work, stretches = stretches_of(name, rows, looking, quality)
     spans: list[JobSpan] = []
-    for held in stretches:
-        span, problems = span_of(device, held, looking.catalog)
+    for held in stretches_of(name, rows, looking, quality):
+        span, problems = span_of(name, device, held, looking.catalog)
         quality.problems += problems
         spans += [] if span is None else [span]
     return Finding(
@@ -75,16 +74,16 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
         device=device,
         start=quality.first,
         end=quality.last,
-        idle_s=work.idle_s,
+        idle_s=quality.idle_s,
         spans=tuple(spans),
-        quality=quality.result(rows.late, simulated=device.simulated, worked=bool(work.stretches), analysed=bool(spans)),
+        quality=quality.result(rows.late, analysed=bool(spans)),
         cpu_s=time.thread_time() - began,
         held_idle_s=quality.held_idle.seconds,
     )
 
 
-def stretches_of(name: str, rows: TraceRows, looking: Looking, quality: TraceQuality) -> tuple[Worked, Iterator[HeldStretch]]:
-    """Say when the GPU worked, and give the rows of each stretch that is long enough; ``quality`` counts what is read.
+def stretches_of(name: str, rows: TraceRows, looking: Looking, quality: TraceQuality) -> Iterator[HeldStretch]:
+    """Give the rows of each stretch of work that is long enough; ``quality`` counts what is read.
 
     Raises:
         InputError: fewer than two rows, or none that can be used.
@@ -99,17 +98,24 @@ def stretches_of(name: str, rows: TraceRows, looking: Looking, quality: TraceQua
             activity.add(piece.time, None if main is None else piece.values[main])
     if activity is None or quality.step_s is None:
         raise InputError(f"{name!r} has {quality.rows} row(s) in the requested time; a trace needs at least 2")
-    work = worked(activity, main, quality.step_s)
-    return work, _held(rows, looking, quality, work, main, activity.width_s, quality.step_s)
+    stretches, quality.idle_s = worked(activity, main, quality.step_s)
+    quality.worked = bool(stretches)
+    return _held(rows, looking, quality, stretches, main, activity.width_s, quality.step_s)
 
 
 def _held(
-    rows: TraceRows, looking: Looking, quality: TraceQuality, work: Worked, main: str | None, width_s: float, step_s: float
+    rows: TraceRows,
+    looking: Looking,
+    quality: TraceQuality,
+    stretches: Sequence[BusyStretch],
+    main: str | None,
+    width_s: float,
+    step_s: float,
 ) -> Iterator[HeldStretch]:
     names = _looked_at(rows.names)
     if len(names) < len(rows.names):
         quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are used, catalogue metrics first")
-    long_enough = [stretch for stretch in work.stretches if stretch.seconds >= SHORTEST_S]
+    long_enough = [stretch for stretch in stretches if stretch.seconds >= SHORTEST_S]
     for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
         cut = any(abs(stretch.start - edge) <= 2 * width_s for edge in quality.beginnings)
         yield HeldStretch(stretch, held, main, step_s, cut)

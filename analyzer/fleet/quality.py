@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.fleet.finding import SIMULATED, Quality
+from epochcast.analyzer.fleet.finding import Quality
 from epochcast.analyzer.fleet.stretches import SHORTEST_S
 from epochcast.analyzer.fleet.trace_rows import Late, Piece
 from epochcast.analyzer.traces.held_idle import HeldIdle
@@ -36,6 +36,7 @@ class TraceQuality:
         beginnings: unix seconds at which rows begin: of the first one, and of each after a hole of 300 s.
         problems: sentences of others, reported with its own.
         held_idle: how long the GPU was held but idle, of the readings so far.
+        worked, idle_s: whether it worked at all, and seconds in which it did not; set by who knows.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,8 @@ class TraceQuality:
         self.beginnings: list[float] = []
         self.problems: list[str] = []
         self.held_idle = HeldIdle()
+        self.worked = False
+        self.idle_s: float | None = None
         self._longest = 0.0
         self._holes = 0
         self._holes_s = 0.0
@@ -74,13 +77,12 @@ class TraceQuality:
         for name, values in piece.values.items():
             self._read[name] = self._read.get(name, False) or not np.isnan(values).all()
 
-    def result(self, late: Late, *, simulated: bool, worked: bool, analysed: bool) -> Quality:
+    def result(self, late: Late, *, analysed: bool) -> Quality:
         """Return it, with a sentence on each problem.
 
         Args:
             late: rows that were left out.
-            simulated: no hardware was read.
-            worked, analysed: the GPU worked at all; long enough to be analysed.
+            analysed: the GPU worked long enough to be analysed.
         """
         assert self.step_s is not None
         expected = round((self.last - self.first) / self.step_s) + 1
@@ -88,7 +90,7 @@ class TraceQuality:
         hole = self._longest if self._longest > _LATE_STEPS * self.step_s else 0.0
         read = tuple(name for name, there in self._read.items() if there)
         silent = tuple(name for name, there in self._read.items() if not there)
-        said = [SIMULATED] if simulated else []
+        said: list[str] = []
         if late.rows:
             said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are skipped")
         if self._holes:
@@ -101,7 +103,7 @@ class TraceQuality:
             said.append(f"without readings of {', '.join(unknown)} predictions are less certain")
         if others := [name for name in silent if name in METRICS and name not in _WANTED]:
             said.append(f"no reading of {', '.join(others)}")
-        if worked and not analysed:
+        if self.worked and not analysed:
             said.append(f"the GPU worked, but never for {SHORTEST_S:.0f} s: too short to analyse")
         said += list(dict.fromkeys(self.problems))
         if len(said) > _MOST_PROBLEMS:

@@ -5,7 +5,7 @@ It shows what ``summary.json`` holds, in the look of the service's page, whose s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ _CYCLES = {
     "none": "none: no cycle, or none certain enough",
 }
 
+_FOUND = {"epochs": "epochs", "steps": "steps only", "none": "work without epochs or steps", "idle": "no work"}
+
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")
 
 
@@ -45,34 +47,9 @@ def write_report(summary: Mapping[str, Any], out: Path) -> Path:
         **summary,
         style=Markup("\n".join(styles)),
         cycle_names=_CYCLES,
-        found_bars=_verdicts(summary["found"]),
-        length_bars=_lengths(summary["epoch_lengths"]),
+        found_names=_FOUND,
     )
     return write_whole(out, lambda file: file.write(text.encode()))
-
-
-def _verdicts(counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What was found on the GPUs' traces, each with its share and where its part of the bar begins, in per cent."""
-    names = {"epochs": "epochs", "steps": "steps only", "none": "work without epochs or steps", "idle": "no work"}
-    total = sum(counts.values()) or 1
-    rows: list[dict[str, Any]] = []
-    for key, name in names.items():
-        begin = sum(row["width"] for row in rows)
-        rows.append({"key": key, "name": name, "count": counts[key], "begin": begin, "width": 100 * counts[key] / total})
-    return rows
-
-
-def _lengths(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How many stretches of work have epochs of about this length, in per cent of the commonest."""
-    most = max((each["count"] for each in bins), default=1)
-    return [
-        {
-            "name": f"{each['from_s']:g} to {each['to_s']:g} s",
-            "count": each["count"],
-            "width": 100 * each["count"] / most,
-        }
-        for each in bins
-    ]
 
 
 def _hours(hours: float | None) -> Markup:

@@ -13,7 +13,7 @@ from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows
 from epochcast.analyzer.jobs.cycles import second_job
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.jobs.rhythm import rhythm_of
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report, reported
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, reported
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, detect
 from epochcast.detector import InputError as DetectorError
@@ -49,11 +49,12 @@ class HeldStretch:
 
 
 def span_of(
-    device: GpuDevice, work: HeldStretch, catalog: Catalog, detection: Detection | None = None
+    trace: str, device: GpuDevice, work: HeldStretch, catalog: Catalog, detection: Detection | None = None
 ) -> tuple[JobSpan | None, list[str]]:
     """Analyse a stretch.
 
     Args:
+        trace: that it is in.
         device: which GPU.
         work: the stretch.
         catalog: names of GPUs.
@@ -96,9 +97,10 @@ def span_of(
     epochs = _records(detection, start)
     return (
         JobSpan(
+            trace=trace,
             start=start,
             end=end,
-            report=_report(device, detection, profile, epochs, start, part, step_s),
+            report=_report(device, detection, profile, len(epochs), start, part, step_s),
             epochs=epochs,
             busy_ratio=next((mean for name in _BUSY if (mean := _mean(part.values.get(name))) is not None), None),
             energy_j=_energy(part),
@@ -144,7 +146,7 @@ def _report(
     device: GpuDevice,
     detection: Detection | None,
     profile: Profile | None,
-    epochs: tuple[EpochRecord, ...],
+    epochs: int,
     since: float,
     rows: Piece,
     step_s: float,
@@ -154,8 +156,7 @@ def _report(
         state="searching" if detection is None or detection.verdict == "none" else "answered",
         detection=reported(detection),
         job_since=since,
-        epochs_seen=len(epochs),
-        epochs=epochs[-MOST_EPOCHS:],
+        epochs_seen=epochs,
         profile=profile,
         last_sample=float(rows.time[-1]),
         samples=rows.time.size,

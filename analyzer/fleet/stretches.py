@@ -100,15 +100,7 @@ class BusyStretch:
         return self.end - self.start
 
 
-@dataclass(frozen=True)
-class Worked:
-    """The stretches of a trace, oldest first; ``idle_s``: seconds in none of them, without holes, None where unknown."""
-
-    stretches: tuple[BusyStretch, ...]
-    idle_s: float | None
-
-
-def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
+def worked(activity: ActivityBins, metric: str | None, step_s: float) -> tuple[list[BusyStretch], float | None]:
     """Part a trace where it pauses for 15 s and for longer than a fifth of the neighbouring work, and at holes of 300 s.
 
     Working is being above 12 % of the 90th percentile of what is not idle. What a strong job leaves is looked at once more: a
@@ -118,6 +110,9 @@ def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
         activity: of the trace.
         metric: its name.
         step_s: seconds between rows.
+
+    Returns:
+        The stretches, oldest first, and seconds in none of them, without holes; None where that is not known.
     """
     width, rows, level = activity.width_s, activity.rows, activity.level()
     there = np.flatnonzero(rows)
@@ -139,13 +134,11 @@ def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
     for a, b, _ in busy:
         working[a:b] = True
     tells = level is not None and metric in RATIOS
-    return Worked(
-        tuple(
-            BusyStretch(activity.origin + a * width, activity.origin + b * width, threshold, int(rows[a:b].sum()))
-            for a, b, threshold in busy
-        ),
-        float(width * np.count_nonzero((rows > 0) & ~working)) if tells else None,
-    )
+    stretches = [
+        BusyStretch(activity.origin + a * width, activity.origin + b * width, threshold, int(rows[a:b].sum()))
+        for a, b, threshold in busy
+    ]
+    return stretches, float(width * np.count_nonzero((rows > 0) & ~working)) if tells else None
 
 
 def _parted(smooth: Array, width: float, least: float, *, again: bool) -> Iterator[tuple[int, int, float]]:

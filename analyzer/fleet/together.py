@@ -17,13 +17,13 @@ from pathlib import Path
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.execution import Workers, worked_on
-from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
+from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan, Quality
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.fleet_jobs import groups_of
 from epochcast.analyzer.fleet.gpu_history import Looking, Trace, stretches_of
 from epochcast.analyzer.fleet.quality import TraceQuality
 from epochcast.analyzer.fleet.span_finding import HeldStretch, span_of
-from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.trace_folder import version_of
 from epochcast.analyzer.fleet.trace_rows import MOST_ROWS
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
@@ -33,8 +33,8 @@ from epochcast.detector.confidence import SURE
 
 log = logging.getLogger(__name__)
 
-# Where stretches wait until it is known which are of one job, and where what was found in these is kept.
-_SCRATCH, _KEPT = ".groups.sqlite", "together"
+# Where what was found in jobs is kept.
+_KEPT = "together.sqlite"
 
 # Between a trace's name and a stretch's beginning: no name has it, and names stay in their order.
 _THEN = "\0"
@@ -62,7 +62,7 @@ class Together:
 
     def __init__(self, store: FindingsStore, traces: Mapping[str, Trace], out: Path, looking: Looking) -> None:
         """Take the findings and the traces that they are of; ``out``: folder of the results."""
-        self._store, self._traces, self._out, self._looking = store, traces, out, looking
+        self._store, self._traces, self._looking = store, traces, looking
         self._kept = FindingsStore(out / _KEPT)
 
     def searched(self, workers: Workers, *, seconds_of: Callable[[Trace], float]) -> Iterator[int]:
@@ -103,15 +103,15 @@ class Together:
             yield finding
 
     def _jobs(self) -> Iterator[JobTraces]:
-        with SpansByStart(self._out / _SCRATCH) as spans:
-            for finding in self._store.findings():
-                for span in finding.spans:
-                    spans.add(finding.trace, span)
-            for own in (own for _, own in groups_of(spans) if not _agreed([span.report for span in own])):
-                for part in _in_parts(own):
-                    traces, starts = tuple(self._traces[span.trace] for span in part), tuple(span.since for span in part)
-                    version = version_of([(trace.name, trace.version) for trace in traces], starts)
-                    yield JobTraces(traces, starts, version)
+        spans = SpansByStart()
+        for finding in self._store.findings():
+            for span in finding.spans:
+                spans.add(span)
+        for own in (own for _, own in groups_of(spans) if not _agreed([span.report for span in own])):
+            for part in _in_parts(own):
+                traces, starts = tuple(self._traces[span.trace] for span in part), tuple(span.start for span in part)
+                version = version_of([(trace.name, trace.version) for trace in traces], starts)
+                yield JobTraces(traces, starts, version)
 
 
 def _agreed(reports: Sequence[Report]) -> bool:
@@ -125,7 +125,7 @@ def _agreed(reports: Sequence[Report]) -> bool:
     return len(elected(sure)) == len(reports) and len(units) == 1 and units <= {"epoch", "step"}
 
 
-def _in_parts(spans: Sequence[FleetSpan]) -> Iterator[Sequence[FleetSpan]]:
+def _in_parts(spans: Sequence[JobSpan]) -> Iterator[Sequence[JobSpan]]:
     """As many GPUs at once as have the rows of one that is searched alone; no GPU by itself."""
     at_once = MOST_ROWS // max(span.report.samples for span in spans) if spans else 0
     if len(spans) < 2 or at_once < 2:
@@ -152,7 +152,7 @@ def _findings(job: JobTraces, looking: Looking) -> Iterator[Finding]:
     held: list[tuple[GpuDevice, HeldStretch]] = []
     for trace, start in zip(job.traces, job.starts, strict=True):
         with trace.opened() as (device, rows), ExitStack() as stack:
-            _, stretches = stretches_of(trace.name, rows, looking, TraceQuality())
+            stretches = stretches_of(trace.name, rows, looking, TraceQuality())
             stack.callback(stretches.close)  # type: ignore[attr-defined]
             own = next((each for each in stretches if each.stretch.start <= start <= each.stretch.end), None)
             if own is None:
@@ -161,8 +161,8 @@ def _findings(job: JobTraces, looking: Looking) -> Iterator[Finding]:
     rows_of = [stretch.held.for_detector() for _, stretch in held]
     found = detect_job([(rows.time, rows.values) for rows in rows_of])
     nothing = Quality(rows=0, hertz=None, missing_ratio=0.0, longest_hole_s=0.0, metrics=())
-    for key, (device, stretch), detection in zip(job.keys, held, found.gpus, strict=True):
-        span, _ = span_of(device, stretch, looking.catalog, detection)
+    for key, trace, (device, stretch), detection in zip(job.keys, job.traces, held, found.gpus, strict=True):
+        span, _ = span_of(trace.name, device, stretch, looking.catalog, detection)
         yield Finding(key, job.version, device, 0.0, 0.0, None, () if span is None else (span,), nothing)
 
 

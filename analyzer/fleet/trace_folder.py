@@ -79,7 +79,7 @@ class ClosedFolder:
 
 
 class TraceFolder:
-    """A folder or prefix; any URL that fsspec knows. ``name``: the URL."""
+    """A folder or prefix; any URL that fsspec knows."""
 
     def __init__(self, path: str, *, places: Mapping[str, PlaceSettings], question: str, without: Path | None = None) -> None:
         """Take a folder that exists.
@@ -102,7 +102,7 @@ class TraceFolder:
                 f"cannot read {path!r}: {error}; give a folder, or a URL that fsspec supports, such as s3://bucket/prefix"
             ) from error
         self._root = self._root.rstrip("/")
-        self.name = path
+        self._name = path
         self._places, self._question = places, question
         self._without = "" if without is None or not self.is_local else str(without.resolve())
         try:
@@ -131,7 +131,7 @@ class TraceFolder:
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f"cannot list {self.name!r}: {type(error).__name__}: {error}") from error
+            raise InputError(f"cannot list {self._name!r}: {type(error).__name__}: {error}") from error
 
     def _below(self, folder: str) -> Iterator[Trace]:
         # fsspec's own walk passes over what it cannot list: traces would be missing without notice.

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,31 +20,20 @@ from epochcast.analyzer.fleet.trace_rows import TraceRows
 from epochcast.analyzer.service.config import load_settings
 from epochcast.analyzer.telemetry import TelemetryError
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
-from epochcast.analyzer.telemetry.prometheus import PrometheusSource, StoredGpu, Way
+from epochcast.analyzer.telemetry.prometheus import PrometheusSource, Way
 from epochcast.analyzer.telemetry.settings import PlaceSettings, PrometheusSettings
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made again.
-_ANALYSIS = 4
+_ANALYSIS = 5
 
 _COLUMNS = ("node", "instance", "cloud", "region")
 
 
-class Traces(Protocol):
-    """What there is to analyse; ``name``: for people."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    def traces(self) -> Iterator[Trace]:
-        """Each trace once."""
-        ...
-
-
 def traces_of(
-    path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None, token_file: Path | None
-) -> Traces:
-    """Return the source at ``path``.
+    path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None
+) -> tuple[str, Iterator[Trace]]:
+    """Return what is at ``path``, for people, and its traces.
 
     Raises:
         InputError: nothing is there, or options do not fit it.
@@ -54,19 +42,17 @@ def traces_of(
     if path.startswith(("http://", "https://")):
         if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
             raise InputError("a Prometheus server has no natural range of time: give --from and --to")
-        return Store(_access(path, config, token_file), looking.since, looking.until, places=places, question=question)
-    for option, value in (("--config", config), ("--token-file", token_file)):
-        if value is not None:
-            raise InputError(f"{option} is for a Prometheus server, but {path!r} is not one; leave it out")
-    return TraceFolder(path, places=places, question=question, without=out)
+        settings = _access(path, config)
+        return settings.name, _stored(settings, looking, places, question)
+    if config is not None:
+        raise InputError(f"--config is for a Prometheus server, but {path!r} is not one; leave it out")
+    return path, TraceFolder(path, places=places, question=question, without=out).traces()
 
 
-def _access(url: str, config: Path | None, token_file: Path | None) -> PrometheusSettings:
+def _access(url: str, config: Path | None) -> PrometheusSettings:
     """Access: the configuration's settings for this address, as in the service's."""
     if config is None:
-        return PrometheusSettings(url=url, token_file=token_file)
-    if token_file is not None:
-        raise InputError("--token-file and --config exclude each other: write token_file into the configuration")
+        return PrometheusSettings(url=url)
     configured = load_settings(config).prometheus
     matching = [section for section in configured if section.url.rstrip("/") == url.rstrip("/")]
     if len(matching) != 1:
@@ -129,7 +115,7 @@ class StoredTrace:
         read: set[str] = set()
         with tempfile.TemporaryFile(suffix=".parquet") as file:
             with closing(PrometheusSource(self.settings)) as source, pq.ParquetWriter(file, schema) as writer:
-                for rows in source.history(StoredGpu(self.device, self.ways), self.since, self.until):
+                for rows in source.history((self.device, self.ways), self.since, self.until):
                     read |= rows.values.keys()
                     table = {"time": rows.time, **rows.values}
                     writer.write_table(
@@ -141,34 +127,25 @@ class StoredTrace:
             yield self.device, TraceRows(file, f"{self.name}.parquet", only=read)
 
 
-class Store:
-    """The GPUs of a database between two moments."""
-
-    def __init__(
-        self, settings: PrometheusSettings, since: float, until: float, *, places: Mapping[str, PlaceSettings], question: str
-    ) -> None:
-        """Take ``since`` and ``until`` in unix seconds, and what is rented by node; ``question`` as in `TraceFolder`."""
-        self.name = settings.name
-        self._settings, self._since, self._until = settings, since, until
-        self._places, self._question = places, question
-
-    def traces(self) -> Iterator[StoredTrace]:
-        """Each GPU; InputError if the database does not answer."""
-        try:
-            with closing(PrometheusSource(self._settings)) as source:
-                gpus = source.gpus_between(self._since, self._until)
-        except TelemetryError as error:
-            raise InputError(str(error)) from error
-        for device, ways in gpus:
-            if place := self._places.get(device.node):
-                device = replace(device, **place.rented)
-            yield StoredTrace(
-                name=device.uuid,
-                version=version_of(self.name, vars(device) | {"static": {}}, self._question),
-                size=round((self._until - self._since) * _BYTES_PER_SECOND),
-                device=device,
-                ways=ways,
-                settings=self._settings,
-                since=self._since,
-                until=self._until,
-            )
+def _stored(
+    settings: PrometheusSettings, looking: Looking, places: Mapping[str, PlaceSettings], question: str
+) -> Iterator[StoredTrace]:
+    """Each GPU of a database; InputError if it does not answer."""
+    try:
+        with closing(PrometheusSource(settings)) as source:
+            gpus = source.gpus_between(looking.since, looking.until)
+    except TelemetryError as error:
+        raise InputError(str(error)) from error
+    for device, ways in gpus:
+        if place := places.get(device.node):
+            device = replace(device, **place.rented)
+        yield StoredTrace(
+            name=device.uuid,
+            version=version_of(settings.name, vars(device) | {"static": {}}, question),
+            size=round((looking.until - looking.since) * _BYTES_PER_SECOND),
+            device=device,
+            ways=ways,
+            settings=settings,
+            since=looking.since,
+            until=looking.until,
+        )

@@ -133,11 +133,6 @@ class GpuWatch:
         return News() if self._stream is None else self._learn(self._stream.close())
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Those that its epochs are looked for in."""
-        return self._metrics
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
         return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from epochcast.analyzer.live.epoch_matching import same, superseded
+import numpy as np
+
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.detector import Epoch
 
@@ -14,6 +15,43 @@ KNOWN = 1100
 
 # Boundaries that a later search moves by so little (samples, share of the epoch) stay where they are.
 _MOVED_SAMPLES, _MOVED = 2.5, 0.01
+
+
+SHARE = 0.5
+"""Epochs that overlap by more than this share of the shorter one are the same epoch."""
+
+
+TimeSpan = Epoch | EpochRecord
+"""What lasts from ``start`` to ``end`` [unix s]."""
+
+
+def same(first: TimeSpan, second: TimeSpan) -> bool:
+    """Whether two are one epoch."""
+    shorter = min(first.end - first.start, second.end - second.start)
+    return min(first.end, second.end) - max(first.start, second.start) > SHARE * shorter
+
+
+def superseded(known: Iterable[TimeSpan], detected: Sequence[TimeSpan]) -> list[float]:
+    """Starts of the known epochs that the detected ones replace.
+
+    A known epoch is replaced if it is the `same` as a detected one, or if several together cover more than half of its time.
+    One that was detected again with the same boundaries stays.
+
+    Args:
+        known: without two that overlap.
+        detected: the same.
+    """
+    if not detected:
+        return []
+    starts, ends = (np.array([getattr(epoch, name) for epoch in detected]) for name in ("start", "end"))
+    gone = []
+    for epoch in known:
+        if epoch.end <= starts.min() or epoch.start >= ends.max() or ((starts == epoch.start) & (ends == epoch.end)).any():
+            continue
+        overlaps = np.clip(np.minimum(ends, epoch.end) - np.maximum(starts, epoch.start), 0, None)
+        if (overlaps > SHARE * (ends - starts)).any() or overlaps.sum() > SHARE * (epoch.end - epoch.start):
+            gone.append(epoch.start)
+    return gone
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The metrics that the analyzer exports: those of detectors and telemetry sources, and the table of all (`metrics.toml`).
 
-``python -m epochcast.analyzer.live.metrics`` prints the table of docs/analyzer.md."""
+``python -m epochcast.analyzer.live.metrics`` prints the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, named_sources
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport, named_sources
 from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.detector import Unit
 
@@ -28,38 +28,22 @@ GONE_S = 86_400.0
 _STATES = ("idle", "searching", "answered")
 
 
-class View(NamedTuple):
-    """What there is to export.
-
-    Attributes:
-        reports: of the GPUs whose epochs are detected here.
-        sources: how the telemetry sources are.
-        health: of the watcher; None before its first report.
-    """
-
-    reports: Mapping[str, Report]
-    sources: Iterable[SourceStatus]
-    health: WatcherHealth | None
-
-
 class DetectionMetrics(Collector):
     """Collects the metrics of metrics.toml that say ``by = "detector"``, and those of sources and watcher."""
 
-    def __init__(self, view: Callable[[], View]) -> None:
-        """``view`` is called at each scrape; where it fails, that is logged and nothing is exported."""
+    def __init__(self, view: Callable[[], tuple[Mapping[str, Report], WatcherReport]]) -> None:
+        """``view`` gives the reports of the GPUs detected here, and how the watcher is; where it fails, nothing is exported."""
         self._view = view
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
         try:
-            view = self._view()
+            reports, (health, sources) = self._view()
         except Exception:  # the page's other metrics are needed all the more
             log.exception("the detectors' metrics cannot be exported")
             return
-        readings = (_of_gpu(report) for report in view.reports.values())
-        yield from families(
-            chain(*readings, _of_sources(list(view.sources)), () if view.health is None else _of_health(view.health))
-        )
+        readings = (_of_gpu(report) for report in reports.values())
+        yield from families(chain(*readings, _of_sources(sources), () if health is None else _of_health(health)))
 
 
 Value = tuple[str, Sequence[str], float | None]
@@ -148,11 +132,19 @@ class CatalogRow(NamedTuple):
 def catalog() -> dict[str, CatalogRow]:
     """Return the metrics by name, in the order of the table."""
     table = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))
-    return {name: CatalogRow(name, row["kind"], tuple(row["labels"]), row["by"], row["help"]) for name, row in table.items()}
+    return {
+        name: CatalogRow(name, group.get("kind") or _kind(name), tuple(group["labels"]), group["by"], text)
+        for group in table["group"]
+        for name, text in group["metrics"].items()
+    }
+
+
+def _kind(name: str) -> Literal["gauge", "counter"]:
+    return "counter" if name.endswith("_total") else "gauge"
 
 
 def markdown() -> str:
-    """Return the table of docs/analyzer.md."""
+    """Return the table of all, as text."""
     lines = [("metric", "kind", "labels", "exported by", "what it is"), ("---",) * 5]
     lines += [(f"`{m.name}`", m.kind, ", ".join(m.labels), m.by, m.help) for m in catalog().values()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -42,11 +42,6 @@ class ThinnedSamples:
         """Bytes of the arrays held."""
         return self._recent_time.nbytes + self._recent.nbytes + self._job_time.nbytes + self._job.nbytes
 
-    @property
-    def stride(self) -> int:
-        """Of so many rows of the job one is held."""
-        return self._stride
-
     def append(self, time: Array, values: Mapping[str, Array], *, of_job: bool = True) -> None:
         """Take in rows, later than all before; a metric that is left out has no reading.
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from epochcast.analyzer.live.epoch_matching import superseded
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
-from epochcast.analyzer.live.known_epochs import KNOWN, News
+from epochcast.analyzer.live.known_epochs import KNOWN, News, superseded
 from epochcast.analyzer.live.polling import Polled, Polling
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetrySource

@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.health import problems_of
-from epochcast.analyzer.live.metrics import DetectionMetrics, View
+from epochcast.analyzer.live.metrics import DetectionMetrics
 from epochcast.analyzer.live.state_file import alone_with
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import LONGEST_TURN_S, Watcher
@@ -106,7 +106,7 @@ class Api(Routes):
         self._store = store
         self._changes = ReportChanges()
         self._registry = CollectorRegistry()
-        self._registry.register(DetectionMetrics(lambda: View(watcher.reports, watcher.sources, watcher.health)))
+        self._registry.register(DetectionMetrics(lambda: (watcher.reports, watcher.report)))
         ProcessCollector(registry=self._registry)
         routes = {"/api/v1/reports": self._reports, "/api/v1/epochs": self._epochs, "/healthz": self._health}
         super().__init__({"/metrics": self._metrics, **routes})
@@ -117,8 +117,7 @@ class Api(Routes):
 
     def _reports(self, query: Query, _: WSGIEnvironment) -> Answer:
         reports = self._watcher.reports
-        # Who gives no mark, not even an empty one, knows of no pages.
-        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS if "since" in query else len(reports))
+        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS)
         changed = [report_json(report) for report in page.reports]
         problems = problems_of(self._watcher.report)
         return json_answer({"schema": REPORTS_SCHEMA, **page._asdict(), "reports": changed, "problems": problems})

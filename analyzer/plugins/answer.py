@@ -16,7 +16,7 @@ class AnswerPart(BaseModel):
 
 
 class Answer(AnswerPart):
-    """What a backend answers."""
+    """What a backend answers; a field ``notes`` is what a reader has to know about it, a sentence each."""
 
     @property
     def text(self) -> str:
@@ -24,13 +24,8 @@ class Answer(AnswerPart):
         return "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in self if name != "notes")
 
     @property
-    def remarks(self) -> list[str]:
-        """What a reader has to know about it, a sentence each: the field ``notes``, where there is one."""
-        return list(getattr(self, "notes", []))
-
-    @property
     def status(self) -> int:
-        """Exit code of the command: 1 where what was asked has no answer, which the text or the remarks say."""
+        """Exit code of the command: 1 where what was asked has no answer, which the text or the notes say."""
         return 0
 
     @property

@@ -9,12 +9,33 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, DirectoryPath, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins.fitted_models import folder_named
-from epochcast.analyzer.plugins.types import LibraryName, Name
+
+GpuName = Annotated[str, Field(min_length=1, max_length=100, description="Any name that the GPU catalogue knows.")]
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _no_file(name: str) -> str:
+    if name.lower().endswith(".onnx"):
+        raise ValueError(f"the network {name!r} looks like a file name; name one of torchvision or timm")
+    return name
+
+
+LibraryName = Annotated[
+    str,
+    Field(
+        # No slash and no dots in a row, which a path has; a colon only after a library, as an import path has one too.
+        pattern=r"^((torchvision|timm):)?[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*$",
+        max_length=100,
+        description="A network of torchvision or timm by its name there, or torchvision:NAME or timm:NAME.",
+    ),
+    AfterValidator(_no_file),
+]
+"""A network as it may be named over HTTP: a name of a library, never something that runs code, reads a file or asks a host."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +61,6 @@ class Option:
         name: of the option.
         metavar: of its value.
         default: what the help says where the field has no value of its own.
-        argument: whether it is no option but what the command is followed by, called ``name`` in the help.
         unit: of a bare number (``minutes``, ``GiB``); text may name another. The field itself is in seconds or bytes.
         value: what the option gives the field, as a flag.
         help: of such a flag.
@@ -49,7 +69,6 @@ class Option:
     name: str = ""
     metavar: str = ""
     default: str = ""
-    argument: bool = False
     unit: str = ""
     value: str = ""
     help: str = ""
@@ -83,7 +102,7 @@ class Question(BaseModel):
         """
         fields = {name: value for name, value in body if name in cls.model_fields}
         folders = [name for name in fields if cls.model_fields[name].annotation == Path | None]
-        return cls.of(fields | {name: folder_named(models, fields[name]) for name in folders} | more)
+        return cls.of(fields | {name: _folder_named(models, fields[name]) for name in folders} | more)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -166,3 +185,30 @@ ModelFolder = Annotated[
     Option(metavar="DIR", default="the shipped one"),
 ]
 """A fitted model: a folder on the command line, or over HTTP a name from the service's configuration."""
+
+
+def model_folders(backend: str, own: Mapping[str, Any]) -> dict[str, Path]:
+    """The table ``models`` of ``[backends.NAME]``: folders of fitted models by name, as a question over HTTP never has a path.
+
+    Raises:
+        InputError: ``own`` has something else, or a folder that is not there.
+    """
+    try:
+        if unknown := sorted(set(own) - {"models"}):
+            raise ValueError(f"unknown setting {unknown[0]!r}")
+        return TypeAdapter(dict[str, DirectoryPath]).validate_python(own.get("models", {}))
+    except ValueError as error:
+        wrong = sentence(error) if isinstance(error, ValidationError) else str(error)
+        raise InputError(
+            f"[backends.{backend}] takes models = {{NAME = DIR}} alone, of folders that exist ({wrong})"
+        ) from error
+
+
+def _folder_named(known: Mapping[str, Path], name: str | None) -> Path:
+    """The folder of a model; where none is named, of the only one; raises InputError where that is not clear."""
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if name is None or name not in known:
+        which = "several models are configured" if name is None else f"no model {name!r:.60} is configured"
+        raise InputError(f"{which}; name one of {', '.join(known) or 'none'}")
+    return known[name]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
@@ -23,9 +21,6 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 _OURS = "epochcast"
-
-# Another's code runs where it is imported. What takes longer is left out, and its thread is left alone: it cannot be ended.
-_LONGEST_LOAD_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -70,22 +65,17 @@ class Registry:
         """
         points = sorted(set(entry_points(group=GROUP)), key=lambda point: (point.name, not _is_ours(point), point.value))
         if unknown := sorted(set(tables) - {point.name for point in points}):
-            known = [point.name for point in points]
-            close = get_close_matches(unknown[0], known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"installed are {', '.join(known)}"
-            raise InputError(f"the configuration has a table for the backend {unknown[0]!r}, which is not installed; {hint}")
+            raise InputError(
+                f"the configuration has a table for the backend {unknown[0]!r}, which is not installed; installed are "
+                f"{', '.join(point.name for point in points)}"
+            )
         installed: dict[str, Installed] = {}
         for point in points:
             if point.name in installed:
-                log.warning(
-                    "the backend %s of %s is skipped: %s has that name",
-                    point.name,
-                    _package(point),
-                    installed[point.name].value,
-                )
+                log.warning("the backend %s of %s is skipped: another has that name", point.name, _package(point))
                 continue
             own = replace(settings, own=dict(tables.get(point.name, {})))
-            installed[point.name] = _loaded(point, own) if _is_ours(point) else _loaded_in_time(point, own)
+            installed[point.name] = _loaded(point, own)
             if installed[point.name].backend is None:
                 # What lacks an extra or a table of the configuration says so itself; what cannot be loaded is broken.
                 level = logging.WARNING if installed[point.name].kind is None else logging.INFO
@@ -123,13 +113,20 @@ def backend_class(name: str, value: str) -> type[Backend]:
         InputError: it cannot be imported, or is none; in one sentence.
     """
     try:
-        loaded: Any = EntryPoint(name, value, GROUP).load()
+        kind: Any = EntryPoint(name, value, GROUP).load()
     except (Exception, SystemExit) as error:  # the import runs another's code
         raise InputError(f"{value} cannot be imported ({_in_a_line(error)}); fix or uninstall it") from error
-    if wrong := _wrong(loaded, name):
-        raise InputError(f"{value} is not a backend: {wrong}")
-    kind: type[Backend] = loaded
-    return kind
+    try:
+        if not (_NAME.fullmatch(name) and kind.name == name and isinstance(kind.summary, str) and callable(kind.answer)):
+            raise ValueError(f"its name must be {name!r}, of at most 50 lower-case letters, digits and dashes")
+        schema(body(kind), "validation")
+        schema(kind.Answer, "serialization")
+    except Exception as error:  # of pydantic, or of what the class does
+        raise InputError(
+            f"{value} is not a backend: a class with name, summary, Question, Answer (models of pydantic with a JSON schema) "
+            f"and a method answer ({_in_a_line(error)})"
+        ) from error
+    return kind  # type: ignore[no-any-return]
 
 
 def _loaded(point: EntryPoint, settings: Settings) -> Installed:
@@ -143,38 +140,6 @@ def _loaded(point: EntryPoint, settings: Settings) -> Installed:
     return Installed(point.name, point.value, _package(point), settings, kind, backend, why)
 
 
-def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
-    loaded: list[Installed] = []
-    thread = threading.Thread(target=lambda: loaded.append(_loaded(point, settings)), name=f"loading {point.name}", daemon=True)
-    thread.start()
-    thread.join(_LONGEST_LOAD_S)
-    if loaded:
-        return loaded[0]
-    why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; fix or uninstall it"
-    return Installed(point.name, point.value, _package(point), settings, None, None, why)
-
-
-def _wrong(loaded: Any, name: str) -> str:
-    """What keeps it from being a backend; empty if nothing does."""
-    if not _NAME.fullmatch(name):
-        return f"its name {name!r} must be at most 50 lower-case letters, digits and dashes"
-    if not isinstance(loaded, type):
-        return "it is not a class"
-    if getattr(loaded, "name", None) != name:
-        return f"its name is {getattr(loaded, 'name', None)!r}, but its entry point is {name!r}; make them the same"
-    if not isinstance(getattr(loaded, "summary", None), str):
-        return "it has no summary; give one sentence"
-    for model in ("Question", "Answer"):
-        kind = getattr(loaded, model, None)
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            return f"its {model} is not a pydantic model"
-        try:
-            schema(body(loaded) if model == "Question" else kind, "validation" if model == "Question" else "serialization")
-        except Exception as error:  # of pydantic, or of what the model does
-            return f"its {model} has no JSON schema ({_in_a_line(error)})"
-    return "" if callable(getattr(loaded, "answer", None)) else "it has no method answer"
-
-
 def _is_ours(point: EntryPoint) -> bool:
     return point.dist is not None and point.dist.name == _OURS
 
@@ -185,13 +150,6 @@ def _package(point: EntryPoint) -> str:
 
 def _in_a_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-
-
-def answered(backend: Backend, request: BaseModel) -> BaseModel:
-    """What a backend answers to a checked request, a :func:`body`; raises ValueError where it has no answer."""
-    if not (isinstance(request, Body) and issubclass(backend.Question, Question)):
-        return backend.answer(request)
-    return backend.answer(backend.Question.of_body(request, getattr(backend, "models", {})))
 
 
 _ready: dict[str, Backend] = {}
@@ -214,9 +172,11 @@ def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, A
     backend = _ready.get(value)
     if backend is None:
         backend = _ready[value] = backend_class(name, value)(settings)
-    request = body(type(backend)).model_validate_json(question)
+    request: Any = body(type(backend)).model_validate_json(question)
     try:
-        answer = answered(backend, request)
+        if isinstance(request, Body) and issubclass(backend.Question, Question):
+            request = backend.Question.of_body(request, getattr(backend, "models", {}))
+        answer = backend.answer(request)
     except ValidationError as error:  # a ValueError, but none that its asker could mend
         raise TypeError(f"the answer of the backend {name} does not fit its own model: {error}") from error
     if not isinstance(answer, backend.Answer):

@@ -7,26 +7,26 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any, Literal
 
+from pydantic import BaseModel, Field
+
+from epochcast import __version__
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.live.health import WatcherReport
+from epochcast.analyzer.live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
-from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.live.stored_reports import StoredReports
-from epochcast.analyzer.service import health
+from epochcast.analyzer.live.state_store import StateStore, StoredReports
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.job_answers import JobAnswers, planned, work_ahead
-from epochcast.analyzer.service.job_record import JobRecord
+from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
 
@@ -46,6 +46,28 @@ _SILENT_S = 300.0
 
 # Jobs that have ended and are still answered.
 _MOST_ENDED = 1000
+
+_MOST_NOTES = 20
+
+
+class Health(BaseModel):
+    """Health of the service."""
+
+    status: Literal["ok", "starting", "degraded"]
+    version: str
+    gpus: int
+    jobs: int
+    sources: list[SourceStatus] = Field(
+        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first. `/api/v1/sources` lists all."
+    )
+    sources_up: int = Field(description="Telemetry sources that answered the last poll.")
+    sources_down: int = Field(description="Telemetry sources that did not answer the last poll.")
+    notes: list[str] = Field(
+        description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
+    )
+    unavailable_backends: dict[str, str] = Field(
+        default={}, description="Backends that cannot be used as the service is installed, and what each needs."
+    )
 
 
 @dataclass(frozen=True)
@@ -114,12 +136,7 @@ class Analysis:
         return self._snapshot
 
     @property
-    def finished(self) -> float | None:
-        """When the last round ended, well or not, by the monotonic clock; None before the first."""
-        return self._finished
-
-    @property
-    def health(self) -> health.Health:
+    def health(self) -> Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()
         polled = not self._settings.watched or any(source.polls for source in report.sources)
@@ -130,13 +147,20 @@ class Analysis:
         elif self._finished is not None and (age := time.monotonic() - self._finished) > self._longest_round_s:
             problems.append(f"the last analysis ended {age:.0f} s ago, so these figures are old")
         problems += [f"job {job} cannot be analysed: {error}" for job, error in self._answers.failed.items()]
-        return health.of(
+        notes = [*problems, *problems_of(report, self._store_error)]
+        if len(notes) > _MOST_NOTES:
+            more = len(notes) - _MOST_NOTES
+            notes[_MOST_NOTES:] = [f"{more} more; /api/v1/sources?up=false lists the sources that do not answer"]
+        up = sum(source.up for source in report.sources)
+        return Health(
+            status="degraded" if notes else "ok" if self._started else "starting",
+            version=__version__,
             gpus=len(snapshot.gpus),
             jobs=len(snapshot.jobs),
-            report=report,
-            started=self._started,
-            store_error=self._store_error,
-            problems=problems,
+            sources=named_sources(report.sources),
+            sources_up=up,
+            sources_down=len(report.sources) - up,
+            notes=notes,
         )
 
     @property
@@ -173,35 +197,27 @@ class Analysis:
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
-    def predict(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> Job:
-        """Predict a job on these targets, or all.
+    def answer(self, job: str, question: JobQuestion, *, recommend: bool = False) -> Job:
+        """Predict a job, and rank what can be rented for it where it is to ``recommend``; its plan completes the question.
 
         Raises:
             KeyError: no such job.
-            InputError: there is no answer for it yet, or no such target.
+            InputError: there is no answer for it yet, no such target, or limits that cannot be kept.
         """
-        record, sources = self._record_and_sources(job)
-        plan = record.answer.plan
-        question = planned(plan, epochs).model_copy(update={"targets": targets})
-        return _add_notes(self._advisor.answer(sources, question, gpus=len(record.answer.gpus)), record.answer.notes)
-
-    def recommend(self, job: str, question: JobQuestion) -> Job:
-        """Rank what can be rented for a job; its plan says what the question does not.
-
-        Raises:
-            KeyError: no such job.
-            InputError: there is no answer for it yet, or limits that cannot be kept.
-        """
-        record, sources = self._record_and_sources(job)
-        answer, question = record.answer, question.completed(self._advisor.configured)
-        devices = [report.device for report in record.reports]
-        on = self._answers.rented(sources, answer.plan, devices, question.limits.market)
-        work = None
-        if question.epochs is None:
-            work = work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
-        question = question.completed(planned(answer.plan, question.epochs)).model_copy(update={"machines": len(answer.nodes)})
-        made = self._advisor.answer(sources, question, recommend=True, work=work, gpus=len(answer.gpus), on=on)
-        return _add_notes(made, answer.notes)
+        record = self._record(job)
+        answer, plan = record.answer, record.answer.plan
+        sources, _ = sources_of(record.reports, self._advisor.catalog)
+        if not sources:
+            raise InputError(f"nothing can be predicted for job {job!r}: {'; '.join(answer.notes) or 'it has no profile'}")
+        more: dict[str, Any] = {"gpus": len(answer.gpus)}
+        if recommend:
+            question = question.completed(self._advisor.configured).model_copy(update={"machines": len(answer.nodes)})
+            devices = [report.device for report in record.reports]
+            on = self._answers.rented(sources, plan, devices, question.limits.market)
+            work = work_ahead(sources, plan, answer.epochs_seen, record.reports) if question.epochs is None else None
+            more |= {"recommend": True, "work": work, "on": on}
+        found = self._advisor.answer(sources, question.completed(planned(plan, question.epochs)), **more)
+        return replace(found, notes=tuple(dict.fromkeys([*answer.notes, *found.notes])))
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
         """Keep what the operator says of a job, and answer by it from now on.
@@ -255,15 +271,6 @@ class Analysis:
     def _record(self, job: str) -> JobRecord:
         return (self._records or {})[job]
 
-    def _record_and_sources(self, job: str) -> tuple[JobRecord, list[Source]]:
-        record = self._record(job)
-        sources, _ = sources_of(record.reports, self._advisor.catalog)
-        if not sources:
-            raise InputError(
-                f"nothing can be predicted for job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
-            )
-        return record, sources
-
     def _read_records(self) -> dict[str, JobRecord]:
         records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
         self._written = {record.answer.id: record for record in records if record is not None}
@@ -313,8 +320,3 @@ def _is_new(before: JobRecord | None, record: JobRecord) -> bool:
         or before.members != record.members
         or [report.profile for report in before.reports] != [report.profile for report in record.reports]
     )
-
-
-def _add_notes(answer: Job, notes: Sequence[str]) -> Job:
-    """The answer with what else is to be said of the job, first."""
-    return replace(answer, notes=tuple(dict.fromkeys([*notes, *answer.notes])))

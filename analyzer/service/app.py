@@ -12,12 +12,10 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epochcast import __version__
 from epochcast.analyzer.service import problems
 from epochcast.analyzer.service.auth import Auth
-from epochcast.analyzer.service.change_streams import ChangeStreams
 from epochcast.analyzer.service.limits import Places, RateLimit
 from epochcast.analyzer.service.page.routes import router as page
 from epochcast.analyzer.service.parts import Parts
@@ -40,17 +38,6 @@ _TAGS = [
     {"name": "Operation", "description": "Health and metrics."},
 ]
 
-_HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-        b"frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send no Origin with our own forms
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
-
 
 def create_app(parts: Parts) -> FastAPI:
     """Return the application that answers from ``parts``; the caller starts and stops them."""
@@ -64,7 +51,6 @@ def create_app(parts: Parts) -> FastAPI:
         redoc_url=None,
         middleware=[
             Middleware(Counted, metrics=metrics),
-            Middleware(SecurityHeaders),
             Middleware(RateLimit, settings=parts.settings.limits, metrics=metrics),
             Middleware(Auth, token=parts.token, settings=parts.settings, metrics=metrics),  # strangers' bodies are not read
             Middleware(Places, settings=parts.settings.limits, metrics=metrics),
@@ -73,7 +59,6 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.predicting = asyncio.Lock()
-    app.state.changes = ChangeStreams(lambda: parts.analysis.finished, parts.registry, metrics)
     problems.install(app)
     api = (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, sources.router)
     for routes in (*api, backends.router(parts.backends)):
@@ -99,23 +84,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema["security"] = [{"token": []}, {"password": []}, {}]
         app.openapi_schema = schema
     return app.openapi_schema
-
-
-class SecurityHeaders:
-    """Middleware that adds them to every answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
-            await send(message)
-
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
 async def _only_known(request: Request) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
@@ -177,12 +177,6 @@ def _first(error: ValidationError) -> str:
 
 def _known(place: tuple[int | str, ...]) -> list[str]:
     """Settings of the table at ``place``."""
-    tables: dict[str, type[Any]] = {
-        "limits": LimitSettings,
-        "nodes": NodeSettings,
-        "agents": AgentSettings,
-        "prometheus": PrometheusSettings,
-        "files": FilesSettings,
-    }
-    table = tables[str(place[0])] if place else Settings
-    return list(table.model_fields) if issubclass(table, BaseModel) else [field.name for field in fields(table)]
+    kind = Settings.model_fields[str(place[0])].annotation if place else Settings
+    table: Any = next(iter(get_args(kind)), kind)  # of a list of tables one
+    return list(getattr(table, "model_fields", table.__dataclass_fields__ if is_dataclass(table) else ()))

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.clusters import Known
 from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.predict import count_gpus
@@ -22,11 +23,10 @@ from epochcast.analyzer.jobs.prices.rented import Rented, rented
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.summary import sources_of, sum_up
-from epochcast.analyzer.jobs.watched import JobPlan
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, read_watched_job, watched_job_json
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.service.job_record import JobRecord
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report, read_report, report_json
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,48 @@ _RENEW_S = 10.0
 _ANSWER_S = 4.0
 
 _WAITS = "no prediction yet: many jobs are waiting for one, and each takes its turn"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job as it was last published; the store keeps it, so that its id stays and it is still answered when it has ended.
+
+    Attributes:
+        answer: all of it.
+        reports: of its GPUs, without their epochs.
+        last_active: unix seconds at which it last went on.
+    """
+
+    answer: WatchedJob
+    reports: tuple[Report, ...]
+    last_active: float
+
+    @property
+    def members(self) -> dict[str, float]:
+        """UUID of a GPU -> `Report.job_since` there."""
+        return {report.device.uuid: report.job_since or 0.0 for report in self.reports}
+
+    @property
+    def known(self) -> Known:
+        """What the grouping needs to know of it."""
+        answer = self.answer
+        return Known(answer.id, answer.grouped_by, answer.title, answer.since or 0.0, self.members)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "answer": watched_job_json(self.answer).decode(),
+            "reports": [report_json(report) for report in self.reports],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
+        """Build it again; None, and a line in the log, where another version wrote it otherwise."""
+        try:
+            return cls(read_watched_job(data["answer"]), tuple(map(read_report, data["reports"])), last_active)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("an ended job is skipped because another version wrote it: %s", error)
+            return None
 
 
 @dataclass(frozen=True)

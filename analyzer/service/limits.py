@@ -24,7 +24,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epochcast.analyzer.service.auth import OPEN
-from epochcast.analyzer.service.change_streams import PATH as CHANGES
 from epochcast.analyzer.service.config import LimitSettings
 from epochcast.analyzer.service.problems import problem
 from epochcast.analyzer.service.request_metrics import RequestMetrics
@@ -85,7 +84,7 @@ class Places:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in OPEN or scope["path"] == CHANGES:
+        if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
         client, kind = _client(scope), _kind(scope)

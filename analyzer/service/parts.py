@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
-from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
-from epochcast.regressor import Catalog
 
 if TYPE_CHECKING:
     from epochcast.analyzer.jobs.advisor import Advisor
@@ -28,9 +25,7 @@ class Parts:
     Attributes:
         settings: what was configured.
         store: what the watcher found, and operators said.
-        catalog: GPUs that can be predicted for.
-        instances: what can be rented.
-        advisor: predicts and recommends.
+        advisor: predicts and recommends; has the GPU catalogue and what can be rented.
         analysis: jobs with their predictions, as of a moment ago.
         workers: processes for what may take long.
         backends: other ways to predict, as they are installed.
@@ -40,8 +35,6 @@ class Parts:
 
     settings: Settings
     store: StateStore
-    catalog: Catalog
-    instances: Sequence[Instance]
     advisor: Advisor
     analysis: Analysis
     workers: Workers

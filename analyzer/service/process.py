@@ -12,7 +12,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import uvicorn
@@ -24,7 +24,8 @@ from prometheus_client.registry import Collector
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.live.metrics import DetectionMetrics, View, families
+from epochcast.analyzer.live.health import WatcherReport
+from epochcast.analyzer.live.metrics import DetectionMetrics, families
 from epochcast.analyzer.live.state_file import alone_with
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
@@ -38,6 +39,7 @@ from epochcast.analyzer.service.job_metrics import JobMetrics
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.service.workers import Workers
+from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.analyzer.telemetry.settings import opened
 from epochcast.common import logs
 from epochcast.common.files import write_port
@@ -92,8 +94,6 @@ def build(settings: Settings) -> Parts:
     return Parts(
         settings=settings,
         store=store,
-        catalog=advisor.catalog,
-        instances=advisor.instances,
         advisor=advisor,
         analysis=analysis,
         workers=workers,
@@ -103,10 +103,10 @@ def build(settings: Settings) -> Parts:
     )
 
 
-def _view(analysis: Analysis) -> View:
+def _view(analysis: Analysis) -> tuple[Mapping[str, Report], WatcherReport]:
     """The GPUs whose metrics are exported here, and not by their nodes."""
-    snapshot, (health, sources) = analysis.snapshot, analysis.watcher()
-    return View({uuid: snapshot.reports[uuid] for uuid in snapshot.detected_here - snapshot.gone}, sources, health)
+    snapshot = analysis.snapshot
+    return {uuid: snapshot.reports[uuid] for uuid in snapshot.detected_here - snapshot.gone}, analysis.watcher()
 
 
 def serve(settings: Settings, listens: Callable[[str], object] = lambda address: None) -> int:
@@ -137,7 +137,7 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
         parts.analysis.watcher = lambda: watcher.report
         parts.analysis.problems = lambda: _problems(watcher, parts.store)
         app = create_app(parts)
-        server = _Server(app, listener, settings, app.state.changes.end)
+        server = _Server(app, listener, settings)
         try:
             watcher.start()
             parts.analysis.start()
@@ -155,9 +155,7 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
 class _Server(uvicorn.Server):
     """Writes the port file, and notifies systemd, once requests are answered."""
 
-    def __init__(
-        self, app: object, listener: socket.socket, settings: Settings, ends: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, app: object, listener: socket.socket, settings: Settings) -> None:
         config = uvicorn.Config(
             app,  # type: ignore[arg-type]
             log_config=None,
@@ -172,7 +170,6 @@ class _Server(uvicorn.Server):
             ws="none",
         )
         super().__init__(config)
-        self._ends = ends
         self._listener = listener
         self._port_file = settings.port_file
 
@@ -182,10 +179,6 @@ class _Server(uvicorn.Server):
         self._listener.listen(_WAITING)  # asyncio has one number for both
         write_port(self._port_file, self._listener.getsockname()[1])
         notify("READY=1")
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ends()  # or it would wait for open pages
-        await super().shutdown(sockets)
 
 
 class ProcessMetrics(Collector):

@@ -19,6 +19,19 @@ REASONS = ("site", "unauthorized", "body", "rate", "busy")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
+# What browsers obey.
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send no Origin with our own forms
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
 class RequestMetrics:
     """The families of requests, registered with ``registry``; each name is one of the metric catalogue."""
 
@@ -46,7 +59,10 @@ def _made(kind: type[Any], name: str, registry: CollectorRegistry, **more: Any) 
 
 
 class Counted:
-    """The outermost middleware: counts every answer under its route's template, and answers HEAD wherever GET is."""
+    """The outermost middleware: counts every answer under its route's template, and answers HEAD wherever GET is.
+
+    Each answer gets the headers that browsers obey.
+    """
 
     def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
         self._app = app
@@ -59,12 +75,13 @@ class Counted:
             return
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
-        status, seconds = 500, None
+        status = 500
 
         async def watched(message: Message) -> None:
-            nonlocal status, seconds
-            if message["type"] == "http.response.start":  # a stream of events lasts as long as its page is open
-                status, seconds = message["status"], perf_counter() - begin
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
@@ -74,5 +91,4 @@ class Counted:
             await self._app(inner, receive, watched)
         finally:
             route = getattr(inner.get("route"), "path_format", "none")
-            took_s = perf_counter() - begin if seconds is None else seconds
-            self._metrics.answered(scope["method"], route, status, took_s)
+            self._metrics.answered(scope["method"], route, status, perf_counter() - begin)

@@ -61,11 +61,8 @@ class Way(NamedTuple):
 _WAYS = ("written", "scraped", "dcgm-exporter")  # best first
 
 
-class StoredGpu(NamedTuple):
-    """A GPU of which a database has samples, and the ways by which it has them."""
-
-    device: GpuDevice
-    ways: tuple[Way, ...]
+StoredGpu = tuple[GpuDevice, tuple[Way, ...]]
+"""A GPU of which a database has samples, and the ways by which it has them."""
 
 
 @dataclass
@@ -155,7 +152,7 @@ class PrometheusSource:
         # One question for each sign: the labels of ten thousand GPUs are too many for one answer.
         seen = self._seen(labels for sign in _SIGNS for labels in self._api.labels([sign], start, end))
         known_gpus = ((uuid, self._known(uuid, sighting)) for uuid, sighting in sorted(seen.items()))
-        return [StoredGpu(*known) for _, known in known_gpus if known is not None]
+        return [known for _, known in known_gpus if known is not None]
 
     def history(self, stored: StoredGpu, start: float, end: float) -> Iterator[Rows]:
         """The rows of a GPU with times in ``(start, end]`` [unix s], oldest first, by the best way that has any.
@@ -163,7 +160,8 @@ class PrometheusSource:
         Raises:
             TelemetryError: the database did not answer, or not as expected.
         """
-        gpu = _Gpu(stored.device, list(stored.ways), start, FIRST_SPAN_S, heard=0.0)
+        device, ways = stored
+        gpu = _Gpu(device, list(ways), start, FIRST_SPAN_S, heard=0.0)
         while (rows := self._read(gpu, end, now=0.0)) is not None:
             yield rows
 
@@ -193,7 +191,7 @@ class PrometheusSource:
                 sighting.info = labels
         return seen
 
-    def _known(self, uuid: str, sighting: _Seen) -> tuple[GpuDevice, tuple[Way, ...]] | None:
+    def _known(self, uuid: str, sighting: _Seen) -> StoredGpu | None:
         """The GPU of what was seen, and the ways by which its telemetry is there; None where there is none."""
         # What has the same instance and job as an agent's page was scraped with it.
         for place in sighting.places["scraped"]:

@@ -32,8 +32,8 @@ _AGENT = {
 _NODE = {
     "/metrics": "Prometheus text or OpenMetrics.",
     "/api/v1/reports": (
-        "The report of every GPU: state, job, epochs, profile; `problems`: what is wrong at what it reads. "
-        "`since`: the `mark` of an earlier answer, or empty: at most 500 `reports`, those changed since; of the others "
+        "The report of every GPU: state, job, epochs, profile; `problems`: what is wrong at what it reads. At most 500 "
+        "`reports`; with `since`, the `mark` of an earlier answer, those changed since, and of the others "
         "the `pulses` (newest sample, samples, dropped) by UUID; `more`: whether to go on."
     ),
     "/api/v1/epochs": (

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES, read_points
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, TIMES, read_points
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 from lab.convmeter_tables import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
@@ -33,7 +32,7 @@ class UsablePoints:
     """Points that can be fitted or predicted.
 
     Attributes:
-        points: usable rows (``points.py``), index from 0.
+        points: usable rows (``metrics.py``), index from 0.
         left_out: how many rows were not usable, by the reason; those of :data:`NO_CONVNET` are left out on purpose.
     """
 
@@ -49,7 +48,7 @@ class UsablePoints:
 def read_all(
     paths: Sequence[Path], features: Path | None = None, families: Path | None = None, *, convnets_only: bool = True
 ) -> UsablePoints:
-    """Read tables of `epochcast measure convmeter` and of the known formats, and join them.
+    """Read tables of `python -m lab.measure convmeter` and of the known formats, and join them.
 
     Args:
         paths: of the tables, 1 or more; their columns say which format they have.

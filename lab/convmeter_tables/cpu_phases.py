@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import KEYS, TIMES, known_metrics
 from epochcast.analyzer.traces.csv_text import numeric_column
 from lab.convmeter_tables.joins import with_family
 from lab.convmeter_tables.layer_features import metrics_of

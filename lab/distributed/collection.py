@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
-from epochcast.analyzer.backends.convmeter.measurement.device import Device
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models import Architecture, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
-from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.backends.network.attention import attention_flops
+from lab.convmeter.collection import CollectionResult
+from lab.convmeter.device import Device
 from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import ProfiledTimes, device_name
+from lab.growing_table import GrowingTable
 
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
 _HEAD_DIMS = (64, 96, 128)

@@ -38,7 +38,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     precisions = [precision_named(name) for name in asked.precision or _PRECISIONS]
     require_torch()
-    from epochcast.analyzer.backends.convmeter.measurement.device import check_device
+    from lab.convmeter.device import check_device
     from lab.distributed.collection import collect, plan
 
     check_device(asked.device)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from epochcast.analyzer.backends.convmeter.measurement.device import Timing
 from epochcast.common.files import write_whole
+from lab.convmeter.device import Timing
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import torch
 
-from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
@@ -18,6 +17,7 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import Gpu
+from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes, copy_bandwidth
 from lab.distributed.profile_cache import ProfileCache
 

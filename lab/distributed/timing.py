@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from epochcast.analyzer.backends.convmeter.measurement.device import FEWEST_ROUNDS, Timing, timing_of
+from lab.convmeter.device import FEWEST_ROUNDS, Timing, timing_of
 
 _WARM_CLOCKS_SECONDS = 0.2
 _SPIN_CYCLES = 10_000_000

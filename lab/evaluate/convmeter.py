@@ -1,6 +1,6 @@
 """Compare predicted steps of left-out networks with measurements and with other models on the same rows.
 
-Reads tables of `epochcast measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
+Reads tables of `python -m lab.measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
 convnet.csv; each device and precision is fitted separately.
 
 python -m lab.evaluate convmeter --data points.csv --protocol model --plot steps.png

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.metrics import PHASES
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.scoring import Scores, score
 from lab.evaluate.common import HeldOut, Progress, Rows, Split, hold_out, random_folds
@@ -109,7 +109,7 @@ def cross_validate(
     """Predict each point by a fit on the points of the same device and precision that are in other folds.
 
     Args:
-        points: as of ``points.py``; those in which the phase was not measured are passed over.
+        points: as of ``metrics.py``; those in which the phase was not measured are passed over.
         phase: one of ``PHASES``.
         fit_predict: the form.
         protocol: one of ``PROTOCOLS``.

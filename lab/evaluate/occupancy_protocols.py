@@ -96,9 +96,8 @@ def peak_memory(
     full_split = Split(np.ones(len(known.samples), dtype=bool), {"test": np.ones(len(tested.samples), dtype=bool)})
 
     def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
-        answers = fit_peak_memory(known.only(train)).predict(list(compress(tested.samples, test)))
-        risk[test] = answers.out_of_memory
-        return answers.peak
+        peak, _, _, risk[test] = fit_peak_memory(known.only(train)).predict(list(compress(tested.samples, test)))
+        return np.asarray(peak)
 
     measured = tested.points["peak_memory"].to_numpy(dtype=float)
     answers = hold_out(tested.points, measured, [full_split] if splits is None else splits, predict, score, progress)

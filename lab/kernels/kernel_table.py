@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, LIMITERS, occupancies
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, GpuLimits
+from lab.kernels.occupancies import LIMITERS, occupancies
 
 _TEXTS = ("workload", "gpu", "kernel")
 

@@ -4,7 +4,7 @@ import sys
 
 from lab.commands import run
 
-COMMANDS = {"operators": "lab.distributed.measure", "occupancy": "lab.occupancy.measure"}
+COMMANDS = {"convmeter": "lab.convmeter.measure", "operators": "lab.distributed.measure", "occupancy": "lab.occupancy.measure"}
 
 
 def main(arguments: list[str] | None = None) -> int:

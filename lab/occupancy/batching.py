@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from lab.occupancy.graph_features import Standardiser, edge_features, node_features
+from lab.occupancy.graph_features import Standardiser, both_ways, edge_features, node_features
 from lab.occupancy.structure import FAR, RELATIONS, Structure, structure_of
 
 PADDING = RELATIONS
@@ -67,7 +67,7 @@ def encode(sample: Sample, nodes: Standardiser, edges: Standardiser) -> EncodedG
     """Features of a sample, and its structure; raises InputError where the graph is too large."""
     return EncodedGraph(
         torch.from_numpy(nodes.apply(node_features(sample))),
-        torch.from_numpy(np.ascontiguousarray(sample.graph.edges)),
+        torch.from_numpy(both_ways(sample.graph)),
         torch.from_numpy(edges.apply(edge_features(sample))),
         structure_of(sample.graph),
     )

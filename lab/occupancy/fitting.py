@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel
-from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
+from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange, kind_of, sizes_of, words_of
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 from lab.evaluate.common import Progress, leave_each_out, random_folds
@@ -50,7 +52,7 @@ def fit_predictor(jobs: TrainingJobs, seed: int = 0, progress: Progress | None =
     ran = jobs.labelled("peak_memory")
     rows["peak_memory"] = len(ran.samples)
     facts = FittedModel(gpus=sorted(set(ran.points["gpu"])), rows=rows, errors=errors)
-    return OccupancyPredictor(facts, FittedRange.of(ran.samples), fitted, memory)
+    return OccupancyPredictor(facts, range_of(ran.samples), fitted, memory)
 
 
 def _errors(measured: np.ndarray[Any, Any], predicted: np.ndarray[Any, Any]) -> Errors:
@@ -64,3 +66,16 @@ def _errors(measured: np.ndarray[Any, Any], predicted: np.ndarray[Any, Any]) -> 
 
 def _of_label(progress: Progress, label: str, line: str) -> None:
     progress(f"{label}: {line}")
+
+
+def range_of(samples: Iterable[Sample]) -> FittedRange:
+    """Look through samples."""
+    words: set[str] = set()
+    ranges: dict[str, dict[str, tuple[float, float]]] = {}
+    for sample in samples:
+        words.update(words_of(sample))
+        own = ranges.setdefault(kind_of(sample), {})
+        for name, value in sizes_of(sample).items():
+            least, most = own.get(name, (value, value))
+            own[name] = min(least, value), max(most, value)
+    return FittedRange(tuple(sorted(words)), ranges)

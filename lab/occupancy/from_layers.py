@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from epochcast.analyzer.backends.network.operators import word_of
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import Elements, GraphBuilder
 from epochcast.analyzer.errors import InputError
 
 _GROWTH = 32
@@ -112,7 +112,6 @@ def graph_of_layers(
         parameters = layer.parameters or int(kind == "prelu")  # the slope, which is not listed
         _add(builder, _WORDS[kind], hyper, elements, layer.written, parameters, reads)
         elements = layer.written
-    builder.weights = {str(place): layer.parameters for place, layer in enumerate(layers)}
     return builder.graph(name).at_batch(batch).in_training()
 
 
@@ -126,8 +125,7 @@ def _add(
     reads: Sequence[int],
 ) -> int:
     """Add an operator that reads all that others wrote; its number."""
-    deliveries = [Delivery(writer, False, Elements(builder.sizes[writer][1])) for writer in dict.fromkeys(reads)]
-    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, deliveries)
+    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, reads)
 
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:

@@ -6,7 +6,7 @@ these numbers alone: no new export.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, RECURRENT, ComputationGraph
 from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]
 
 _WORDS = tuple(f"is_{word}" for word in VOCABULARY)
+SIZES = ("read", "written", "temporary", "weights", "flops")
+"""Of a graph's sizes, and the elements of intermediate results that an operator makes for itself (a convolution's unfolded
+input, attention's scores, gates)."""
+
+EDGE_TYPES = ("direct", "viewed", "backward")
+"""Whether an answer is used as it is in memory, through views (which no graph of the tables has), or whether the edge is the
+way back of its gradient."""
+
 _DEVICE = ("gpu_flops", "gpu_memory_bytes", "gpu_sms")
 
 NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in SIZES if name != "flops"), "flops", *_DEVICE)
@@ -44,7 +52,10 @@ def node_features(sample: Sample) -> Rows:
     n = len(graph)
     words = np.eye(len(VOCABULARY))[[VOCABULARY.index(word) for word in graph.words]]
     width = np.where(graph.floating, WIDTHS[precision], _INTEGER_BYTES)
-    sizes = graph.sizes * np.where(np.array(SIZES) == "flops", 1, width[:, np.newaxis])
+    read, written, weights, flops = graph.sizes.T
+    hypers = (dict(zip(HYPER_PARAMETERS, row, strict=True)) for row in graph.hyper_parameters.tolist())
+    made = [temporary(*one) for one in zip(graph.words, hypers, written.tolist(), strict=True)]
+    sizes = np.stack([read * width, written * width, np.array(made) * width, weights * width, flops], axis=1)
     device = np.broadcast_to([peak_flops(sample.gpu, precision), sample.gpu.memory, sample.gpu.sm_count], (n, len(_DEVICE)))
     return np.concatenate([words, np.log1p(np.concatenate([graph.hyper_parameters, sizes, device], axis=1))], axis=1).astype(
         np.float32
@@ -52,15 +63,34 @@ def node_features(sample: Sample) -> Rows:
 
 
 def edge_features(sample: Sample) -> Rows:
-    """One row per edge of ``sample.graph.edges``, shape (e, EDGE_FEATURES), before standardising.
+    """One row per edge of :func:`both_ways`, shape (e, EDGE_FEATURES), before standardising.
 
-    The edge's type as one-hot, bytes of its tensor, and the GPU's memory bandwidth in bytes/s (Table I).
+    The edge's type as one-hot, bytes of what its operator wrote, and the GPU's memory bandwidth in bytes/s (Table I).
     """
     graph, precision = sample.graph, sample.configuration.precision
-    types = np.eye(len(EDGE_TYPES))[graph.edge_types]
-    width = np.where(graph.floating[graph.edges[0]], WIDTHS[precision], _INTEGER_BYTES)
-    sizes = np.stack([graph.edge_elements * width, np.full(len(types), sample.gpu.memory_bandwidth)], axis=1)
+    types = np.eye(len(EDGE_TYPES))[np.repeat([0, EDGE_TYPES.index("backward")], graph.edges.shape[1])]
+    width = np.where(graph.floating[both_ways(graph)[0]], WIDTHS[precision], _INTEGER_BYTES)
+    elements = np.tile(graph.column("written")[graph.edges[0]], 2)
+    sizes = np.stack([elements * width, np.full(len(types), sample.gpu.memory_bandwidth)], axis=1)
     return np.concatenate([types, np.log1p(sizes)], axis=1).astype(np.float32)
+
+
+def both_ways(graph: ComputationGraph) -> NDArray[np.int64]:
+    """The edges of a graph, and next to each the one back along which its gradient comes (Table I); shape (2, 2 e)."""
+    return np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
+
+
+def temporary(word: str, hyper: Mapping[str, float], written: float) -> float:
+    """Elements that an operator makes for itself; ``hyper`` by HYPER_PARAMETERS."""
+    if word == "convolution" and hyper["kernel_height"] * hyper["kernel_width"] > 1.0:
+        return written / max(1.0, hyper["output_features"]) * hyper["reduced"] * hyper["groups"]
+    if word == "attention":  # written has one head's features in the last axis, the scores have the keys there
+        return written / max(1.0, hyper["output_features"]) * hyper["reduced"]
+    if word in RECURRENT:
+        return RECURRENT[word] * written * max(1.0, hyper["layers"])
+    if word in ("softmax", "layer_norm", "rms_norm", "group_norm"):  # a statistic per row
+        return written / max(1.0, hyper["reduced"])
+    return 0.0
 
 
 def peak_flops(gpu: Gpu, precision: str) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.errors import InputError
 
 FARTHEST = 20
@@ -56,8 +56,7 @@ def structure_of(graph: ComputationGraph) -> Structure:
         raise InputError(
             f"{graph.name} has {len(graph)} operators, but attention between all of them takes up to {LARGEST_GRAPH}; use trees"
         )
-    forward = graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")]  # gradients go back the same way
-    return _structure(len(graph), np.ascontiguousarray(forward).tobytes())
+    return _structure(len(graph), np.ascontiguousarray(graph.edges).tobytes())
 
 
 @lru_cache(maxsize=64)

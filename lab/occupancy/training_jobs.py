@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.networks import graph_of
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text
@@ -134,7 +134,7 @@ def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample]
             "peak_memory": figures["peak_memory_mib"] * 2**20,
             "fits": ran.to_numpy(dtype=bool),
             "nodes": [len(sample.graph) for sample in samples],
-            "edges": [sample.graph.edges.shape[1] for sample in samples],
+            "edges": [2 * sample.graph.edges.shape[1] for sample in samples],
         }
     )
 

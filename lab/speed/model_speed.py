@@ -21,8 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import known_metrics, read_points
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
@@ -31,8 +30,7 @@ from epochcast.analyzer.backends.distributed.search import SearchSpace, search
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network, complete
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network, complete, graph_of
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import EPOCHS, MODELS
 from lab.speed.convmeter.public_tables import OWN, points_of

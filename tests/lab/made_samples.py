@@ -4,7 +4,7 @@ import numpy as np
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.regressor import load_catalog
 
 
@@ -27,10 +27,6 @@ def random_graph(nodes: int, seed: int) -> ComputationGraph:
         fixed=sizes * (np.array(SIZES) == "weights"),
         floating=rng.random(nodes) < 0.8,
         edges=edges,
-        edge_types=rng.integers(0, EDGE_TYPES.index("backward"), edges.shape[1]),  # of a forward pass
-        edge_elements=np.floor(rng.lognormal(10, 3, edges.shape[1])),
-        edge_fixed=np.zeros(edges.shape[1]),
-        weight_elements=float(sizes[:, SIZES.index("weights")].sum()),
         unknown={},
     )
 

@@ -10,9 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, TIMES, known_metrics
 from lab.evaluate.__main__ import COMMANDS
 
 FIGURES = {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by"}

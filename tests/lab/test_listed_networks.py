@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import graph_of  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
 from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
@@ -56,10 +56,9 @@ class Listed(nn.Module):
         self.dense = dense
         self.reads: list[tuple[int, ...]] = []
         self.sizes = (graph.column("read") / graph.batch).tolist()
-        forward = graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")]
         parts, channels, rest = [], 0, iter(layers)
         for number, word in enumerate(graph.words):
-            self.reads.append(tuple(forward[0, forward[1] == number].tolist()))
+            self.reads.append(tuple(graph.edges[0, graph.edges[1] == number].tolist()))
             if word == "average_pool" and graph.column("kernel_height")[number] == 2:  # between dense blocks, not listed
                 parts.append(nn.AvgPool2d(2))
                 continue
@@ -91,7 +90,7 @@ class Listed(nn.Module):
 
 def assert_same(own: ComputationGraph, listed: ComputationGraph, image: bool) -> None:
     assert own.words == listed.words
-    for name in ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_types", "edge_elements", "edge_fixed"):
+    for name in ("hyper_parameters", "sizes", "fixed", "floating", "edges"):
         np.testing.assert_array_equal(getattr(own, name), getattr(listed, name), err_msg=name)
     configuration = NetworkConfiguration(listed.name, listed.batch, image_size=16 if image else 0)
     one, other = (Sample(configuration, graph, A100) for graph in (own, listed))

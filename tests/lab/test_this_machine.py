@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.convmeter.measurement.device import timing_of
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.errors import InputError
+from lab.convmeter.device import timing_of
 from lab.distributed.profile import ProfiledTimes
 from lab.distributed.profile_cache import ProfileCache
 from lab.distributed.this_machine import main

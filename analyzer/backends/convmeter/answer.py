@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.plugins.chart import Chart, Line
-from epochcast.analyzer.tables import interval_text, seconds_text, table
+from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
 RATE_OF = {"step": "training", "inference": "inference"}
@@ -31,14 +31,6 @@ class EpochCost(Rented):
     """The cheapest way to rent the devices, on demand and whole instances."""
 
     usd_per_epoch: float
-    usd: float | None
-
-    @property
-    def text(self) -> str:
-        """The instances, and their price per hour."""
-        region = "" if self.region == "any" else f" in {self.region}"
-        instances = f"{self.count} x {self.instance} ({count(self.gpus_each, 'GPU')})"
-        return f"{instances} of {self.cloud}{region} at {money(self.usd_per_hour)}/h"
 
 
 class Step(AnswerPart):
@@ -57,8 +49,9 @@ class Step(AnswerPart):
     images_per_second: Annotated[dict[str, Estimate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
-    seconds: Annotated[float | None, Field(description="Of all epochs.")]
     cost: EpochCost | None
+    speed_up: Annotated[float | None, Field(description="Over the fewest devices; null where there is one number.")] = None
+    efficiency: float | None = None
 
     @property
     def main_phase(self) -> str:
@@ -70,83 +63,9 @@ class Step(AnswerPart):
         """Throughput in that phase."""
         return self.images_per_second[RATE_OF[self.main_phase]]
 
-    @property
-    def text(self) -> str:
-        """Phase by phase."""
-        nodes = f" in {self.nodes} nodes" if self.nodes > 1 else ""
-        phases = [(phase, seconds_text(time.value), interval_text(time.low, time.high)) for phase, time in self.phases.items()]
-        lines = [
-            f"batch {self.batch} on {count(self.devices, 'device')}{nodes}",
-            table(("phase", "time", "90 % interval"), phases),
-            *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
-        ]
-        if self.epoch_seconds is not None:
-            usd_per_epoch, usd = (self.cost.usd_per_epoch, self.cost.usd) if self.cost else (None, None)
-            epochs = "" if self.seconds is None else f"; all epochs: {_with_price(self.seconds, usd)}"
-            lines.append(f"epoch: {_with_price(self.epoch_seconds, usd_per_epoch)}{epochs}")
-        if self.memory is not None:
-            lines.append(f"memory of a training step: {self.memory.text}")
-        return "\n".join(lines)
-
-
-class Scaling(AnswerPart):
-    """What more devices bring."""
-
-    mode: Literal["weak", "strong"]
-    batch: int | None
-    devices: list[int]
-    images_per_second: list[float]
-    speed_up: list[float]
-    efficiency: list[float]
-    turning_point: Annotated[int | None, Field(description="Number of devices beyond which more bring little.")]
-    fastest: int
-    cheapest: int | None
-    knee: int | None
-
-    @property
-    def text(self) -> str:
-        """Where more devices stop paying."""
-        held = "global batch held" if self.batch is None else f"batch {self.batch} on each"
-        pays = (
-            f"{count(self.devices[-1], 'device')}, the most requested, still pay off (10 % more throughput per doubling)"
-            if self.turning_point is None
-            else f"beyond {count(self.turning_point, 'device')} no requested number brings 10 % more throughput per doubling"
-        )
-        text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {count(self.fastest, 'device')}"
-        if self.cheapest is None or self.knee is None:
-            return text
-        return (
-            f"{text}\ncheapest epoch on {count(self.cheapest, 'device')}; lowest time x cost on {count(self.knee, 'device')} "
-            "(beyond it a per cent of time costs more than a per cent of money)"
-        )
-
-
-class Batches(AnswerPart):
-    """From which batch on a larger one brings no more throughput."""
-
-    devices: int
-    large_enough: int
-    largest: int
-
-    @property
-    def text(self) -> str:
-        """In a sentence."""
-        on = "" if self.devices == 1 else f" on {count(self.devices, 'device')}"
-        if self.large_enough == self.largest:
-            return f"throughput{on} still grows with the batch at {self.largest}, the largest requested"
-        return f"smallest batch within 5 % of the highest throughput here{on}: {self.large_enough}"
-
-
-class Block(AnswerPart):
-    """A block of the network; the last one, without a name, is the whole."""
-
-    block: str
-    metrics: dict[str, float]
-    phases: dict[str, Estimate]
-
 
 class ConvMeterAnswer(Answer):
-    """A network's steps: ``predictions`` with ``scaling`` and ``batches``, or ``blocks``; the others are empty."""
+    """A network's steps, and where more devices and larger batches stop paying."""
 
     network: str
     image_size: int
@@ -158,14 +77,20 @@ class ConvMeterAnswer(Answer):
     fitted: Annotated[dict[str, Fitted], Field(description="By phase, on the device that was measured.")]
     metrics: Annotated[dict[str, float], Field(description="Of one image: flops, conv_inputs, conv_outputs, weights, layers.")]
     predictions: list[Step]
-    scaling: list[Scaling]
-    batches: list[Batches]
-    blocks: list[Block]
+    global_batch: Annotated[int | None, Field(description="That all devices share (strong scaling); null: each has a batch.")]
+    turning_points: Annotated[
+        dict[int, int | None],
+        Field(description="Of several numbers of devices that beyond which more bring little, by batch; null: the last pays."),
+    ]
+    large_enough: Annotated[
+        dict[int, int],
+        Field(description="Of several batches the smallest within 5 % of the highest throughput, by number of devices."),
+    ]
     notes: list[str]
 
     @property
     def text(self) -> str:
-        """Blocks next to the network; or one step in detail, or a line for each, and where more stops paying."""
+        """A line for each step, and where more stops paying."""
         layout = "channels last" if self.precision.endswith("-nhwc") else "channels first"
         head = [
             f"{self.network} at {self.image_size} x {self.image_size} on {self.device}, {self.precision} ({layout})",
@@ -174,33 +99,41 @@ class ConvMeterAnswer(Answer):
             f"{self.metrics['layers']:.0f} convolutions and dense layers",
         ]
         steps = self.predictions
-        if self.blocks:
-            parts = [_blocks(self.blocks)]
-        else:
-            parts = [
-                _grid(steps, self.scaling) if len(steps) > 1 else steps[0].text,
-                "\n".join(scaling.text for scaling in self.scaling),
-                "\n".join(batches.text for batches in self.batches),
-                _prices(steps, self.gpu),
-            ]
+        parts = [
+            _grid(steps),
+            "\n".join(self._pays(batch, devices) for batch, devices in self.turning_points.items()),
+            "\n".join(self._enough(devices, batch) for devices, batch in self.large_enough.items()),
+            _prices(steps, self.gpu),
+        ]
         return "\n\n".join(part for part in ("\n".join(head), *parts, rests_on(self.fitted)) if part)
+
+    def _pays(self, batch: int, turning_point: int | None) -> str:
+        held = f"strong scaling, global batch {batch}" if self.global_batch else f"weak scaling, batch {batch} on each"
+        if turning_point is None:
+            last = count(self.predictions[-1].devices, "device")
+            return f"{held}: {last}, the most requested, still pay off (10 % more throughput per doubling)"
+        beyond = count(turning_point, "device")
+        return f"{held}: beyond {beyond} no requested number brings 10 % more throughput per doubling"
+
+    def _enough(self, devices: int, batch: int) -> str:
+        on = "" if devices == 1 else f" on {count(devices, 'device')}"
+        if batch == max(step.batch for step in self.predictions):
+            return f"throughput{on} still grows with the batch at {batch}, the largest requested"
+        return f"smallest batch within 5 % of the highest throughput here{on}: {batch}"
 
     @property
     def chart(self) -> Chart:
         """Throughput by devices, a panel per batch; by batch where there is one number of devices."""
-        steps, scaling = self.predictions, self.scaling
+        steps = self.predictions
         if len(steps) < 2:
             raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
-        if not scaling:
+        if not self.turning_points:
             by_batch = {self.network: _lines([step.batch for step in steps], steps)}
             return Chart(by_batch, "images per device and step", "images per second")
-        each = len(scaling[0].devices)
         panels = {}
-        for place, by in enumerate(scaling):
-            lines = _lines(by.devices, steps[place * each : (place + 1) * each])
-            if by.turning_point is not None:
-                lines.append(Line("more do not pay off", [by.turning_point]))
-            panels[self.network if by.batch is None else f"{self.network}, batch {by.batch}"] = lines
+        for batch in self.turning_points:
+            own = [step for step in steps if self.global_batch or step.batch == batch]
+            panels[f"{self.network}, batch {batch}"] = _lines([step.devices for step in own], own)
         return Chart(panels, "devices", "images per second")
 
 
@@ -226,62 +159,34 @@ def rests_on(fitted: Mapping[str, Fitted]) -> str:
     return "\n".join([table(header, rows), *sources])
 
 
-def _blocks(blocks: Sequence[Block]) -> str:
-    phases = list(blocks[0].phases)
-    rows = [
-        (
-            block.block or "the whole network",
-            with_prefix(block.metrics["flops"], ""),
-            with_prefix(block.metrics["weights"], ""),
-            *(seconds_text(block.phases[phase].value) for phase in phases),
-        )
-        for block in blocks
-    ]
-    return table(("block", "FLOPs", "weights", *phases), rows)
-
-
-def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
+def _grid(steps: Sequence[Step]) -> str:
     """A line for each batch and number of devices."""
     first = steps[0]
     columns = {"devices": [str(step.devices) for step in steps]}
     if any(step.nodes > 1 for step in steps):
         columns["nodes"] = [str(step.nodes) for step in steps]
     columns["batch"] = [str(step.batch) for step in steps]
-    for phase in ("inference", "step"):
-        if phase in first.phases:
-            columns[phase] = [seconds_text(step.phases[phase].value) for step in steps]
-    columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
-    columns["90 % interval"] = [_ends(step.rate) for step in steps]
-    if scaling:
-        columns["speed-up"] = [f"{value:.2f}" for by in scaling for value in by.speed_up]
-        columns["efficiency"] = [f"{100 * value:.0f} %" for by in scaling for value in by.efficiency]
+    columns |= {phase: [seconds_text(step.phases[phase].value) for step in steps] for phase in first.phases}
+    if first.main_phase in first.phases:
+        columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
+        columns["90 % interval"] = [_ends(step.rate) for step in steps]
+    if first.speed_up is not None:
+        columns["speed-up"] = [f"{step.speed_up:.2f}" for step in steps]
+        columns["efficiency"] = [f"{100 * (step.efficiency or 0):.0f} %" for step in steps]
     if first.epoch_seconds is not None:
         columns["epoch"] = [seconds_text(step.epoch_seconds) for step in steps]
     if any(step.cost for step in steps):
         columns["cost per epoch"] = [money(step.cost.usd_per_epoch if step.cost else None) for step in steps]
     if first.memory is not None:
-        columns["memory"] = [step.memory.short if step.memory else "-" for step in steps]
+        columns["memory"] = [step.memory.text if step.memory else "-" for step in steps]
     return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
 def _lines(places: Sequence[float], steps: Sequence[Step]) -> list[Line]:
-    """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that continues the first."""
+    """Throughput where it fits into the memory."""
     rates = [step.rate for step in steps]
-    beyond = [step.memory is not None and step.memory.fits is False for step in steps]
-    near = [any(beyond[max(place - 1, 0) : place + 2]) for place in range(len(steps))]
-    lines = [
-        Line(
-            "predicted",
-            places,
-            [None if far else rate.value for rate, far in zip(rates, beyond, strict=True)],
-            [rate.low for rate in rates],
-            [rate.high for rate in rates],
-        )
-    ]
-    if any(beyond):
-        values = [rate.value if by else None for rate, by in zip(rates, near, strict=True)]
-        lines.append(Line("beyond the memory", places, values, assumed=True))
-    return lines
+    values = [None if step.memory and step.memory.fits is False else step.rate.value for step in steps]
+    return [Line("predicted", places, values, [rate.low for rate in rates], [rate.high for rate in rates])]
 
 
 def _prices(steps: Sequence[Step], gpu: str | None) -> str:
@@ -290,15 +195,17 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
         return ""
     costs = [step.cost for step in steps if step.cost]
     if costs:
-        return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
+        return f"cost: on {'; '.join(dict.fromkeys(map(_rented, costs)))} (price of {costs[0].price_of})"
     if gpu is None:
         return "cost: the GPU catalogue does not have the device"
     return f"cost: no on-demand price of a {gpu} is known"
 
 
-def _with_price(seconds: float, usd: float | None) -> str:
-    return seconds_text(seconds) + ("" if usd is None else f", {money(usd)}")
-
-
 def _ends(rate: Estimate) -> str:
     return "-" if rate.low is None or rate.high is None else f"{number(rate.low)} to {number(rate.high)}"
+
+
+def _rented(cost: Rented) -> str:
+    region = "" if cost.region == "any" else f" in {cost.region}"
+    instances = f"{cost.count} x {cost.instance} ({count(cost.gpus_each, 'GPU')})"
+    return f"{instances} of {cost.cloud}{region} at {money(cost.usd_per_hour)}/h"

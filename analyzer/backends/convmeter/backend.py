@@ -15,26 +15,21 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter import SHIPPED, scaling
 from epochcast.analyzer.backends.convmeter.answer import (
     RATE_OF,
-    Batches,
-    Block,
     ConvMeterAnswer,
     EpochCost,
     Estimate,
-    Scaling,
     Step,
 )
-from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics, table_of
-from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
-from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES
+from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, metrics_of, name_of_network
 from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory, training_memory
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
 from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
-from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.analyzer.plugins.question import model_folders
 from epochcast.regressor import Catalog, Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.job_types import job_type_of
@@ -75,9 +70,7 @@ class ConvMeter(Plugin):
                  --batch 32 --batch 64 --batch 128
              epochcast predict-model convmeter --network resnet50 --device H100 \\
                  --devices 1 --devices 8 --devices 16 --dataset-size 1281167 \\
-                 --epochs 90 --plot scaling.png
-             epochcast predict-model convmeter --network my_models:tiny \\
-                 --model my-gpu --blocks
+                 --plot scaling.png
     """
     Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion
     Answer: ClassVar[type[ConvMeterAnswer]] = ConvMeterAnswer
@@ -85,7 +78,7 @@ class ConvMeter(Plugin):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}
+        self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer from fits to measured devices; raises InputError."""
@@ -141,13 +134,12 @@ class _Ratios:
         return min(cells, key=lambda cell: abs(math.log(self.predict(cell, gpu, network).ratio)))
 
     def move(
-        self, phases: Mapping[str, Array], cell: Cell, gpu: Gpu, points: pd.DataFrame
+        self, phases: Mapping[str, Array], cell: Cell, gpu: Gpu, network: str, batches: Sequence[int]
     ) -> tuple[dict[str, Array], Prediction]:
         """Seconds on ``gpu`` from those on the cell's, shape (3, n) by phase, and the prediction of the last point's longest.
 
         The widths of both intervals add up (as squares of their logs).
         """
-        network, batches = str(points["network"].iloc[-1]), points["batch"].tolist()
         moved: dict[str, list[Prediction]] = {
             phase: [
                 self.predict(
@@ -186,29 +178,22 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     """
     device, cell, assumed = _chosen(question, predictor, ratios)
     gpu, devices = ratios.gpu(device), sorted(set(question.devices or (1,)))
-    network, size = question.network, question.image_size
-    whole = metrics_of(network, size)
-    counted = [whole]
-    if question.of_blocks:
-        named = [metrics_of(network, size, block) for block in question.blocks] or top_block_metrics_of(network, size)
-        counted = [*named, whole]
+    network, metrics = name_of_network(question.network), metrics_of(question.network, question.image_size)
     batches = sorted(set(question.batches))
     if not batches and question.global_batch is None:
-        batches = [_usual_batch(cell, whole, gpu)]
+        batches = [_usual_batch(cell, metrics, gpu)]
         assumed.append(f"assumed: batch {batches[0]}, the largest usual one that was measured and the memory may hold")
     series = [(batch, count) for batch in batches for count in devices]
     if question.global_batch is not None:
-        series = list(zip(scaling.split_equally(question.global_batch, devices), devices, strict=True))
-    # Blocks at one batch, or the whole at each batch and number of devices.
-    places = [(metrics, *point) for point in series for metrics in counted]
-    points = table_of([metrics for metrics, _, _ in places]).assign(
-        batch=[batch for _, batch, _ in places], devices=[count for _, _, count in places]
+        series = [(question.global_batch // count, count) for count in devices]
+    points = pd.DataFrame([metrics] * len(series)).assign(
+        image_size=question.image_size, batch=[batch for batch, _ in series], devices=[count for _, count in series]
     )
     # The paper's recipe also has several devices.
     phases = predictor.predict(cell, points if question.recipe == "paper" else points.assign(devices=1))
     notes = notes_on(cell, points)
     if gpu is not None and ratios.gpu(cell.device) != gpu:
-        phases, ratio = ratios.move(phases, cell, gpu, points)
+        phases, ratio = ratios.move(phases, cell, gpu, network, points["batch"].tolist())
         assumed.append(
             f"assumed: {gpu.name} was not measured at {cell.precision}; times on {cell.device} x {ratio.ratio:.2f} "
             f"({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f}), by the regressor"
@@ -220,34 +205,35 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
             "be predicted; give one batch and one number of devices"
         )
     instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, ratios.catalog)
-    job = _Job(question, whole, cell.precision, gpu, instances)
-    steps, blocks = [], []
-    for place, (metrics, batch, count) in enumerate(places):
+    steps, rents = [], []
+    for place, (batch, count) in enumerate(series):
         own, nodes = {phase: seconds[:, place] for phase, seconds in phases.items()}, 1
-        if question.of_blocks:
-            blocks.append(Block(block=metrics.block, metrics=_of_one_image(metrics), phases=_estimates(own)))
-            continue
         if count > 1:
-            own, nodes, links = _several(own, count, question, job, device)
+            own, nodes, links = _several(own, count, question, metrics["weights"], cell.precision, gpu, device)
             assumed += [f"assumed: {each}" for each in links]
-        steps.append(job.step(own, batch, count, nodes))
+        rent = cheapest_rent(instances, gpu.name, count, min(count, question.devices_per_node or count)) if gpu else None
+        rents.append(rent)
+        memory = training_memory(metrics, batch, cell.precision, gpu.memory if gpu else None) if "step" in own else None
+        steps.append(_step(own, batch, count, nodes, memory, question.dataset_size, rent))
     each = len(devices)
+    if each > 1:
+        steps = [_beside(step, steps[place - place % each]) for place, step in enumerate(steps)]
     by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
     return ConvMeterAnswer(
-        network=whole.network,
-        image_size=size,
+        network=network,
+        image_size=question.image_size,
         device=device,
-        gpu=None if gpu is None else gpu.name,
+        gpu=gpu.name if gpu else None,
         precision=cell.precision,
         recipe=question.recipe,
         assumed=list(dict.fromkeys(assumed)),
-        fitted={phase: fit.by_kind(whole.values["attention_flops"] > 0) for phase, fit in cell.fits.items()},
-        metrics=_of_one_image(whole),
+        fitted={phase: fit.by_kind(metrics["attention_flops"] > 0) for phase, fit in cell.fits.items()},
+        metrics={name: metrics[name] for name in _METRICS},
         predictions=steps,
-        scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
-        batches=[_batches(group) for group in zip(*by_batch, strict=True)] if len(by_batch) > 1 else [],
-        blocks=blocks,
-        notes=[*notes, *price_notes([job.rent(step.devices) for step in steps])],
+        global_batch=question.global_batch,
+        turning_points={question.global_batch or group[0].batch: _turning_point(group) for group in by_batch if each > 1},
+        large_enough=dict(map(_large_enough, zip(*by_batch, strict=True))) if len(by_batch) > 1 else {},
+        notes=[*notes, *price_notes(rents)],
     )
 
 
@@ -301,113 +287,89 @@ def _bare(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def _usual_batch(cell: Cell, metrics: NetworkMetrics, gpu: Gpu | None) -> int:
+def _usual_batch(cell: Cell, metrics: Mapping[str, float], gpu: Gpu | None) -> int:
     """The largest that is usual and was measured, and that the memory is not sure to be too small for."""
     batch, memory = min(USUAL_BATCH, cell.largest_batch), None if gpu is None else gpu.memory
-    while batch > 1 and (need := training_memory(metrics.values, batch, cell.precision, memory)) and need.fits is False:
+    while batch > 1 and (need := training_memory(metrics, batch, cell.precision, memory)) and need.fits is False:
         batch //= 2
     return batch
 
 
 def _several(
-    phases: dict[str, Array], devices: int, question: ConvMeterQuestion, job: _Job, device: str
+    phases: dict[str, Array],
+    devices: int,
+    question: ConvMeterQuestion,
+    weights: float,
+    precision: str,
+    gpu: Gpu | None,
+    device: str,
 ) -> tuple[dict[str, Array], int, tuple[str, ...]]:
     """Phases on several devices, the nodes and what was assumed of them; inference and passes take as long as on one."""
     if question.recipe == "paper":
         return phases, math.ceil(devices / (question.devices_per_node or devices)), ()
-    if job.gpu is None:
+    if gpu is None:
         raise InputError(
             f"steps on several {device} cannot be predicted: the GPU catalogue does not have it, so the links between them are "
             "not known; ask for one"
         )
-    cluster: Cluster = cluster_for(job.gpu, devices, question.devices_per_node)
+    cluster: Cluster = cluster_for(gpu, devices, question.devices_per_node)
     nodes = devices // cluster.gpus_per_node
     if (step := phases.get("step")) is None:
         return phases, nodes, ()
     backward = phases["backward"][0] if "backward" in phases else scaling.BACKWARD_SHARE * step[0]
-    gradient_bytes = job.metrics.values["weights"] * (2 if job.precision.startswith("fp16") else 4)
+    gradient_bytes = weights * (2 if precision.startswith("fp16") else 4)
     whole, more = scaling.on_several(step, float(backward), gradient_bytes, cluster, devices)
     update = phases.get("update", np.zeros(3)) + more
     return {**phases, "update": update, "step": whole}, nodes, cluster.assumptions
 
 
-def _of_one_image(metrics: NetworkMetrics) -> dict[str, float]:
-    return {name: metrics.values[name] for name in _METRICS}
-
-
-def _estimates(phases: Mapping[str, Array], place: int | None = None) -> dict[str, Estimate]:
-    own = phases if place is None else {phase: seconds[:, place] for phase, seconds in phases.items()}
-    return {phase: Estimate(value=own[phase][0], low=own[phase][1], high=own[phase][2]) for phase in PHASES if phase in own}
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A network on a kind of device; without a GPU, memory and cost are unknown."""
-
-    question: ConvMeterQuestion
-    metrics: NetworkMetrics
-    precision: str
-    gpu: Gpu | None
-    instances: Sequence[Instance]
-
-    def rent(self, devices: int) -> Rent | None:
-        """The cheapest way to rent so many; None without a size of the data set, or where no price is known."""
-        if self.gpu is None or self.question.dataset_size is None:
-            return None
-        return cheapest_rent(self.instances, self.gpu.name, devices, min(devices, self.question.devices_per_node or devices))
-
-    def step(self, seconds: Mapping[str, Array], batch: int, devices: int, nodes: int) -> Step:
-        """With throughput, and of training the memory, the epochs and their cost."""
-        images, question, phases = batch * devices, self.question, _estimates(seconds)
-        rates = {
-            name: Estimate(value=images / one.value, low=one.high and images / one.high, high=one.low and images / one.low)
-            for phase, name in RATE_OF.items()
-            if (one := phases.get(phase))
-        }
-        memory = epoch = total = cost = None
-        if training := phases.get("step"):
-            memory = training_memory(self.metrics.values, batch, self.precision, None if self.gpu is None else self.gpu.memory)
-            epoch = question.dataset_size and question.dataset_size / (images / training.value)
-            total = epoch and question.epochs and question.epochs * epoch
-        if epoch and (rent := self.rent(devices)):
-            cost = EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch), usd=None if total is None else rent.usd(total))
-        return Step(
-            batch=batch,
-            devices=devices,
-            nodes=nodes,
-            phases=phases,
-            images_per_second=rates,
-            memory=memory,
-            epoch_seconds=epoch,
-            seconds=total,
-            cost=cost,
-        )
-
-
-def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
-    """What more devices bring, from steps on several numbers of them in ascending order."""
-    devices = np.array([step.devices for step in steps], dtype=np.float64)
-    rates = np.array([step.rate.value for step in steps])
-    seconds = np.array([step.epoch_seconds or np.nan for step in steps])
-    usd = np.array([step.cost.usd_per_epoch if step.cost else np.nan for step in steps])
-    cheapest, knee = scaling.cheapest_and_knee(devices, seconds, usd)
-    weak = question.global_batch is None
-    return Scaling(
-        mode="weak" if weak else "strong",
-        batch=steps[0].batch if weak else None,
-        devices=[step.devices for step in steps],
-        images_per_second=rates.tolist(),
-        speed_up=(rates / rates[0]).tolist(),
-        efficiency=(rates / rates[0] * devices[0] / devices).tolist(),
-        turning_point=scaling.turning_point(devices, rates),
-        fastest=int(devices[rates.argmax()]),
-        cheapest=cheapest,
-        knee=knee,
+def _step(
+    phases: Mapping[str, Array],
+    batch: int,
+    devices: int,
+    nodes: int,
+    memory: TrainingMemory | None,
+    dataset_size: int | None,
+    rent: Rent | None,
+) -> Step:
+    """With throughput, and of training the epoch and its cost; ``phases`` are seconds and the ends of their interval."""
+    images = batch * devices
+    times = {
+        phase: Estimate(value=phases[phase][0], low=phases[phase][1], high=phases[phase][2])
+        for phase in PHASES
+        if phase in phases
+    }
+    rates = {
+        name: Estimate(value=images / one.value, low=one.high and images / one.high, high=one.low and images / one.low)
+        for phase, name in RATE_OF.items()
+        if (one := times.get(phase))
+    }
+    epoch = dataset_size / rates["training"].value if dataset_size and "training" in rates else None
+    return Step(
+        batch=batch,
+        devices=devices,
+        nodes=nodes,
+        phases=times,
+        images_per_second=rates,
+        memory=memory,
+        epoch_seconds=epoch,
+        cost=EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch)) if rent and epoch else None,
     )
 
 
-def _batches(steps: Sequence[Step]) -> Batches:
-    """What larger batches bring, from steps on one number of devices."""
+def _beside(step: Step, base: Step) -> Step:
+    """With what it gains over one on fewer devices."""
+    gain = step.rate.value / base.rate.value
+    return step.model_copy(update={"speed_up": gain, "efficiency": gain * base.devices / step.devices})
+
+
+def _turning_point(steps: Sequence[Step]) -> int | None:
+    """From how many devices on more do not pay, from steps on several numbers of them in ascending order."""
+    devices = np.array([step.devices for step in steps], dtype=np.float64)
+    return scaling.turning_point(devices, np.array([step.rate.value for step in steps]))
+
+
+def _large_enough(steps: Sequence[Step]) -> tuple[int, int]:
+    """A number of devices, and from which batch on larger ones bring nothing there, from a step at each batch."""
     batches = np.array([step.batch for step in steps], dtype=np.float64)
-    rates = np.array([step.rate.value for step in steps])
-    return Batches(devices=steps[0].devices, large_enough=scaling.large_enough(batches, rates), largest=int(batches.max()))
+    return steps[0].devices, scaling.large_enough(batches, np.array([step.rate.value for step in steps]))

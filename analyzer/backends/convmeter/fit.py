@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.answer import rests_on
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import read_points
 from epochcast.analyzer.backends.convmeter.predictor import Cell, ConvNetPredictor
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
@@ -28,24 +27,15 @@ class ConvMeterFitAnswer(Answer):
     """What was fitted, and where it is."""
 
     rows: int
-    gpus: list[str]
-    seconds: float
-    networks: int
     cells: list[Cell]
-    unfitted: Annotated[list[str], Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
 
     @property
     def text(self) -> str:
         """Where the model is, and what each device and precision rests on."""
-        head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks in {self.seconds} s"
+        head = f"{self.out}: fitted on {self.rows} points"
         cells = (f"\n{cell.device}, {cell.precision}, recipe {cell.recipe}\n{rests_on(cell.fits)}" for cell in self.cells)
         return "\n".join([head, *cells])
-
-    @property
-    def remarks(self) -> list[str]:
-        """Which phases have too few points."""
-        return [f"not fitted: {reason}" for reason in self.unfitted]
 
 
 class ConvMeterFit(Plugin):
@@ -63,18 +53,15 @@ class ConvMeterFit(Plugin):
 
     def answer(self, question: ConvMeterFitQuestion) -> ConvMeterFitAnswer:
         """Fit, and write the model's folder; raises InputError."""
-        began = time.monotonic()
         self._settings.report("reading")
         points = pd.concat(map(read_points, question.data), ignore_index=True)
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points)
         predictor.save(question.out)
+        for reason in predictor.unfitted:
+            self._settings.note(f"not fitted: {reason}")
         return ConvMeterFitAnswer(
             rows=len(points),
-            gpus=sorted(points["device"].unique()),
-            seconds=round(time.monotonic() - began, 1),
-            networks=points["network"].nunique(),
             cells=predictor.cells,
-            unfitted=predictor.unfitted,
             out=question.out,
         )

@@ -15,8 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
 from epochcast.analyzer.backends.convmeter.forms import Default, Form, Paper
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, PHASES
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.regressor.arrays import part, under
@@ -28,11 +27,6 @@ Array = NDArray[np.float64]
 Recipe = Literal["default", "paper"]
 RECIPES: Mapping[Recipe, Callable[[str], Form]] = {"default": Default, "paper": Paper}
 """How to predict; forms are called with a phase."""
-
-NO_BLOCK = (
-    "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
-    "blocks as well"
-)
 
 _PARTS = ("forward", "backward", "update")
 _SIZES = ("image_size", "batch", "flops", "weights")
@@ -52,7 +46,6 @@ class Fitted(AnswerPart):
 
     points: int
     networks: int
-    blocks: int
     mape: Annotated[Known, Field(description="Per cent, on left-out families; null if too few were measured.")]
     factor: Annotated[Known, Field(description="Factor around the seconds that holds nine of ten measurements.")]
     attention_mape: Annotated[Known, Field(description="The same of networks with attention, where there are enough.")] = None
@@ -86,7 +79,7 @@ class Cell:
 class ConvmeterManifest(Manifest):
     """The content of ``model.json``."""
 
-    SCHEMA = "epochcast.convmeter/v4"
+    SCHEMA = "epochcast.convmeter/v5"
     COMMAND = "epochcast fit convmeter"
 
     cells: list[Cell]
@@ -118,7 +111,7 @@ class ConvNetPredictor:
         Where all its phases were measured a step is their sum (Eq. 1): apart they are predicted better.
 
         Args:
-            points: as of ``points.py``.
+            points: as of :mod:`.metrics`.
             sources: where points come from, by device, precision and phase.
             recipes: to fit.
 
@@ -153,7 +146,7 @@ class ConvNetPredictor:
 
         Args:
             cell: one of :attr:`cells`.
-            points: metrics as of :func:`.metrics.table_of`, with ``batch`` and ``devices``; shape (n, …).
+            points: metrics as of :mod:`.metrics`, with ``batch`` and ``devices``; shape (n, …).
 
         Returns:
             By phase: seconds and the ends of their 90 % interval (NaN where there is none), shape (3, n).
@@ -259,7 +252,6 @@ def _judged(recipe: Recipe, phase: str, points: pd.DataFrame, source: str) -> Fi
     return Fitted(
         points=len(points),
         networks=int(points["network"].nunique()),
-        blocks=int((points["block"] != "").sum()),
         mape=mape,
         factor=factor,
         attention_mape=attention_mape,
@@ -275,23 +267,11 @@ def notes_on(cell: Cell, points: pd.DataFrame) -> list[str]:
     for phase, fit in cell.fits.items():
         for note in _outside(points, fit.ranges):
             phases.setdefault(note, []).append(phase)
-    notes = [note if len(own) == len(cell.fits) else f"{', '.join(own)}: {note}" for note, own in phases.items()]
-    blocks = points[points["block"] != ""]
-    if blocks.empty:
-        return notes
-    if not any(fit.blocks for fit in cell.fits.values()):
-        return [*notes, NO_BLOCK]
-    least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
-    small = int((blocks["flops"] < least).sum())
-    return notes + [
-        f"{small} of {len(blocks)} blocks {'has' if small == 1 else 'have'} fewer FLOPs than anything measured "
-        f"({least / 1e6:.3g} MFLOPs per image): their intervals are too narrow"
-    ] * bool(small)
+    return [note if len(own) == len(cell.fits) else f"{', '.join(own)}: {note}" for note, own in phases.items()]
 
 
 def _outside(points: pd.DataFrame, ranges: Mapping[str, tuple[float, float]]) -> list[str]:
-    whole = points[points["block"] == ""]
-    sizes, notes = _sizes(whole), []
+    sizes, notes = _sizes(points), []
     for name in _SIZES:
         low, high = ranges[name]
         out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]

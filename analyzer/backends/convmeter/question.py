@@ -7,21 +7,20 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.convmeter.predictor import Recipe
-from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from epochcast.analyzer.plugins.types import Name
+from epochcast.analyzer.plugins.question import Http, ModelFolder, Name, NetworkQuestion, Option
 
 Count = Annotated[int, Field(ge=1, le=2**24)]
 Devices = Annotated[int, Field(ge=1, le=2**16)]
 
 
 class ConvMeterQuestion(NetworkQuestion):
-    """A network, and the requested steps: of the whole by batch and number of devices, or of its blocks."""
+    """A network, and the requested steps by batch and number of devices."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
                 {"network": "resnet50", "batches": [32, 64, 128]},
-                {"network": "torchvision:mobilenet_v2", "image_size": 128, "dataset_size": 1281167, "epochs": 90},
+                {"network": "torchvision:mobilenet_v2", "image_size": 128, "dataset_size": 1281167},
             ]
         }
     )
@@ -71,44 +70,17 @@ class ConvMeterQuestion(NetworkQuestion):
         Option(metavar="N", default="8 at most"),
         Field(description="Number of devices in a node."),
     ] = None
-    blocks: Annotated[
-        list[Name],
-        Http(),
-        Option("--block", "BLOCK"),
-        Field(default_factory=list, max_length=64, description="Predict only this block, e.g. layer2.0 or Bottleneck4."),
-    ]
-    all_blocks: Annotated[
-        bool, Http(), Option("--blocks"), Field(description="Predict each block in the network's sequence.")
-    ] = False
     dataset_size: Annotated[
         int | None,
         Http(),
         Option(metavar="N"),
         Field(ge=1, le=10**12, description="Images in an epoch; adds its time and cost."),
     ] = None
-    epochs: Annotated[
-        int | None,
-        Http(),
-        Option(metavar="N"),
-        Field(ge=1, le=10**6, description="Epochs in the whole job; adds its time and cost."),
-    ] = None
 
     @model_validator(mode="after")
-    def _of_what_belongs_together(self) -> Self:
+    def _of_one_kind_of_batch(self) -> Self:
         if self.batches and self.global_batch is not None:
             raise ValueError("a batch is per device and a global batch is over all devices; give only one")
-        if self.of_blocks and (
-            len(self.batches) > 1 or self.devices or self.global_batch is not None or self.dataset_size is not None
-        ):
-            raise ValueError(
-                "blocks are predicted for one batch on one device; leave out devices, the global batch, the size of the data "
-                "set and further batches"
-            )
-        if self.epochs is not None and self.dataset_size is None:
-            raise ValueError("epochs need the size of the data set; give the images in an epoch")
+        if uneven := [count for count in self.devices if self.global_batch and self.global_batch % count]:
+            raise ValueError(f"a global batch of {self.global_batch} cannot be split equally over {uneven[0]} devices")
         return self
-
-    @property
-    def of_blocks(self) -> bool:
-        """Whether blocks are predicted rather than the network."""
-        return bool(self.blocks) or self.all_blocks

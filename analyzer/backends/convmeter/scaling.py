@@ -8,15 +8,12 @@ all-reduces as measured or as the links give them, and a share of the step that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
 from epochcast.analyzer.backends.distributed.iteration import exposed_data_parallel
-from epochcast.analyzer.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -66,16 +63,6 @@ def on_several(step: Array, backward: float, gradient_bytes: float, cluster: Clu
     return seconds * ends, moved
 
 
-def split_equally(global_batch: int, devices: Sequence[int]) -> list[int]:
-    """Images of each device; raises InputError where some number of devices cannot share them equally."""
-    if uneven := [count for count in devices if global_batch % count]:
-        raise InputError(
-            f"a global batch of {global_batch} cannot be split equally over {uneven[0]} devices; give a multiple, or leave "
-            f"{uneven[0]} out"
-        )
-    return [global_batch // count for count in devices]
-
-
 def turning_point(devices: Array, rates: Array) -> int | None:
     """Devices from which on more do not pay: no larger count has :data:`LEAST_GAIN` more throughput per doubling.
 
@@ -96,15 +83,3 @@ def turning_point(devices: Array, rates: Array) -> int | None:
 def large_enough(batches: Array, rates: Array) -> int:
     """The smallest batch whose throughput is :data:`NEAR_HIGHEST` of the highest, or more; shapes (n,)."""
     return int(batches[rates >= NEAR_HIGHEST * rates.max()].min())
-
-
-def cheapest_and_knee(devices: Array, seconds: Array, usd: Array) -> tuple[int | None, int | None]:
-    """Devices of the lowest cost per epoch, and of the lowest product of time and cost, shapes (n,).
-
-    Beyond the latter a per cent of time saved costs more than a per cent of money. ``usd`` is NaN where no price is known.
-    """
-    known = np.isfinite(usd)
-    if not known.any():
-        return None, None
-    counts, seconds, usd = devices[known], seconds[known], usd[known]
-    return int(counts[usd.argmin()]), int(counts[(seconds * usd).argmin()])

@@ -12,8 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from epochcast.analyzer.backends.convmeter.metrics import KINDS
-from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST
+from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, KINDS
 from epochcast.analyzer.backends.distributed.memory import CONTEXT_BYTES, FRAGMENTED
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.words import number
@@ -46,21 +45,11 @@ class TrainingMemory(AnswerPart):
     fits: Annotated[bool | None, Field(description="Null if uncertain.")]
 
     @property
-    def short(self) -> str:
-        """The range, and whether it fits."""
-        return self._size if self.capacity is None else f"{self._size}, {_FITS[self.fits]}"
-
-    @property
     def text(self) -> str:
-        """And into how much."""
-        if self.capacity is None:
-            return f"{self._size} (the device's memory is unknown)"
-        return f"{self.short} in {self.capacity / 2**30:.1f} GiB"
-
-    @property
-    def _size(self) -> str:
+        """The range, and whether it fits."""
         unit, name = (2.0**30, "GiB") if self.high >= 1000 * 2.0**20 else (2.0**20, "MiB")
-        return f"{number(self.low / unit)} to {number(self.high / unit)} {name}"
+        size = f"{number(self.low / unit)} to {number(self.high / unit)} {name}"
+        return size if self.capacity is None else f"{size}, {_FITS[self.fits]}"
 
 
 def training_memory(

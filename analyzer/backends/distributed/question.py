@@ -13,8 +13,7 @@ from epochcast.analyzer.backends.distributed.models.huggingface import MODEL_TYP
 from epochcast.analyzer.backends.distributed.models.named import NAMED, named
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins.question import Body, Http, Option, Question
-from epochcast.analyzer.plugins.types import GpuName, Name
+from epochcast.analyzer.plugins.question import Body, GpuName, Http, Name, Option, Question
 
 RecipeName = Literal["default", "paper"]
 

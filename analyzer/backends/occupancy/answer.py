@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -50,27 +49,6 @@ class Filled(AnswerPart):
         return " and ".join(sorted({getattr(self, label).basis for label in LABELS}))
 
 
-class BestBatch(AnswerPart):
-    """What a sweep over batches of one GPU found."""
-
-    gpu: str
-    highest: float
-    highest_at: int
-    smallest: Annotated[int, Field(description="The smallest batch with nearly the highest occupancy.")]
-    largest: int
-    bound_by_memory: bool
-
-    @property
-    def text(self) -> str:
-        """In a sentence."""
-        tried = "the most that memory holds" if self.bound_by_memory else "the most that was tried"
-        highest = f"highest on {self.gpu}: {percent(self.highest)} at batch {self.highest_at}"
-        if self.smallest == self.largest:
-            return f"{highest}, {tried}: no smaller batch is within {100 * WITHIN:.0f} % of it"
-        bounds = f"of 1 to {self.largest}, {tried}"
-        return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {self.smallest} ({bounds})"
-
-
 class Errors(AnswerPart):
     """How far off a label's predictions are on architectures that the fit left out."""
 
@@ -104,11 +82,12 @@ class OccupancyAnswer(Answer):
     sizes: dict[str, int]
     precision: str
     nodes: int
-    edges: int
     unknown_operators: dict[str, int]
     model: FittedModel
     predictions: list[Filled]
-    batches: Annotated[list[BestBatch], Field(description="Of a sweep, one per GPU.")]
+    smallest: Annotated[
+        dict[str, int], Field(description="Of a sweep the smallest batch within 5 % of the highest SM occupancy, by GPU.")
+    ]
     notes: list[str]
 
     @property
@@ -116,9 +95,13 @@ class OccupancyAnswer(Answer):
         """A table, and what the figures rest on."""
         sizes = [f"{name.replace('_', ' ')} {value}" for name, value in self.sizes.items()]
         parts = [
-            f"{', '.join([self.network, *sizes, self.precision])}: {self.nodes} operators, {self.edges} edges",
+            f"{', '.join([self.network, *sizes, self.precision])}: {self.nodes} operators",
             _table_of(self.predictions),
-            "\n".join(sweep.text for sweep in self.batches),
+            "\n".join(
+                f"smallest batch within {100 * WITHIN:.0f} % of the highest SM occupancy on {gpu}: {batch}, of 1 to "
+                f"{max(row.batch for row in self.predictions if row.gpu == gpu)}"
+                for gpu, batch in self.smallest.items()
+            ),
             self.model.text if any("measured" in row.basis for row in self.predictions) else "",
         ]
         return "\n\n".join(part for part in parts if part)
@@ -128,12 +111,11 @@ class OccupancyAnswer(Answer):
         """Occupancy and activity by batch, a panel per GPU."""
         if len({row.batch for row in self.predictions}) < 2:
             raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
-        best = {sweep.gpu: sweep.smallest for sweep in self.batches}
         panels = {}
         for gpu in dict.fromkeys(row.gpu for row in self.predictions):
             rows = [row for row in self.predictions if row.gpu == gpu]
             lines = [_line(label, rows) for label in ("sm_occupancy", "sm_active")]
-            if smallest := best.get(gpu):
+            if smallest := self.smallest.get(gpu):
                 lines.append(Line(f"smallest batch within {100 * WITHIN:.0f} % of the highest", [smallest]))
             panels[f"{self.network} on {gpu}, {self.precision}"] = lines
         return Chart(panels, "batch size", unit="%")
@@ -158,14 +140,10 @@ def _table_of(rows: list[Filled]) -> str:
     lines = []
     for row in rows:
         shown = ((row.sm_occupancy, percent), (row.sm_active, percent), (row.peak_memory, _gibibytes))
-        figures = [cell for figure, text in shown for cell in _with_ends(figure, text)]
+        figures = [cell for one, text in shown for cell in (text(one.value), f"{text(one.low)} to {text(one.high)}")]
         fits = {True: "yes", False: "no", None: "unsure"}[row.fits]
         lines.append((row.gpu, str(row.batch), *figures, fits, row.basis))
     return table(header, lines)
-
-
-def _with_ends(figure: Estimate, text: Callable[[float], str]) -> tuple[str, str]:
-    return text(figure.value), f"{text(figure.low)} to {text(figure.high)}"
 
 
 def _gibibytes(size: float) -> str:

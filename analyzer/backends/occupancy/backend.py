@@ -12,7 +12,7 @@ from epochcast.analyzer.backends.occupancy.answer import OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion, answer
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Settings
-from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.analyzer.plugins.question import model_folders
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class Occupancy:
     of transformers), precisions and GPUs were not measured: for these, CUDA's occupancy calculation is applied to the kernels
     that PyTorch is expected to launch in a forward pass. Such figures are marked as modelled, and have a wide range.
 
-    Your own factory returns a module that takes images, or (module, inputs). Its parameters batch, channels, image_size,
-    sequence, hidden and layers get the values of these options.
+    Your own factory returns a module that takes images, or (module, inputs); it may have a parameter image_size.
 
     \b
     Example: epochcast predict-model occupancy --network resnet50 --batch 64
@@ -52,7 +51,7 @@ class Occupancy:
         if not _installed("torch"):
             raise InputError(f"reading networks needs torch, which is not installed here; {how_to_install('occupancy')}")
         self._gpus = settings.gpus
-        self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}
+        self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer from measured trainings; raises InputError."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from epochcast.analyzer.backends.network.operators import UNKNOWN
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS, RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import PRODUCTS, RECURRENT
 from epochcast.analyzer.backends.occupancy.step_features import operator_seconds
 
 _COMPUTING = (*PRODUCTS, "attention", *RECURRENT)
@@ -34,26 +33,13 @@ class FittedRange:
     words: tuple[str, ...]
     ranges: Mapping[str, Mapping[str, tuple[float, float]]]
 
-    @classmethod
-    def of(cls, samples: Iterable[Sample]) -> Self:
-        """Look through samples."""
-        words: set[str] = set()
-        ranges: dict[str, dict[str, tuple[float, float]]] = {}
-        for sample in samples:
-            words.update(_words(sample))
-            own = ranges.setdefault(_kind(sample), {})
-            for name, value in _sizes(sample).items():
-                least, most = own.get(name, (value, value))
-                own[name] = min(least, value), max(most, value)
-        return cls(tuple(sorted(words)), ranges)
-
     def unknown_operators(self, sample: Sample) -> tuple[str, ...]:
         """Operators that no fitted network has, in the order of the graph.
 
         They are named by the vocabulary's words, those without a word as their library calls them; convolutions in groups are
         operators of their own. The graph must be one :meth:`.ComputationGraph.in_training`.
         """
-        return tuple(word for word in _words(sample) if word not in self.words)
+        return tuple(word for word in words_of(sample) if word not in self.words)
 
     def unknown_share(self, sample: Sample) -> float:
         """The share of a step's time by the roofline that falls to :meth:`unknown_operators`, 0..1."""
@@ -68,8 +54,8 @@ class FittedRange:
         """
         outside: dict[tuple[str, str], list[float]] = {}
         for sample in samples:
-            kind = _kind(sample)
-            for name, value in _sizes(sample).items():
+            kind = kind_of(sample)
+            for name, value in sizes_of(sample).items():
                 least, most = self.ranges.get(kind, {}).get(name, (math.nan, math.nan))
                 if not least <= value <= most:
                     outside.setdefault((kind, name), []).append(value)
@@ -81,11 +67,13 @@ class FittedRange:
         return list(dict.fromkeys(sentences))
 
 
-def _kind(sample: Sample) -> str:
+def kind_of(sample: Sample) -> str:
+    """By which networks have ranges of their own."""
     return "with convolutions" if "convolution" in sample.graph.words else "without convolutions"
 
 
-def _words(sample: Sample) -> tuple[str, ...]:
+def words_of(sample: Sample) -> tuple[str, ...]:
+    """Operators, as :meth:`FittedRange.unknown_operators` names them."""
     named = [name for name in _names(sample) if name != UNKNOWN]
     return tuple(dict.fromkeys((*named, *sample.graph.unknown)))
 
@@ -97,7 +85,8 @@ def _names(sample: Sample) -> list[str]:
     return [f"grouped_{word}" if own and word == "convolution" else word for word, own in pairs]
 
 
-def _sizes(sample: Sample) -> dict[str, float]:
+def sizes_of(sample: Sample) -> dict[str, float]:
+    """Those of :attr:`FittedRange.ranges`."""
     graph = sample.graph
     computing = np.isin(graph.words, _COMPUTING)
     widths = [graph.column(name)[computing].max(initial=0.0) for name in ("input_features", "output_features")]

@@ -1,4 +1,5 @@
-"""The networks of Table II of the DNN-occu paper and their relatives, and the user's: which sizes each takes, and what it is.
+"""The networks of Table II of the DNN-occu paper and their relatives, and the user's: which sizes each takes, what it is, and
+its graph, read once in a process.
 
 torch is loaded when one is built.
 """
@@ -8,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from inspect import signature
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from epochcast.analyzer.backends.network.factory import (
-    Built,
-    arguments_of,
-    import_factory,
-    module_and_inputs,
-    type_and_text,
-)
-from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, NetworkConfiguration
+from epochcast.analyzer.backends.network.factory import type_and_text
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
 
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields of NetworkConfiguration that apply to some networks only."""
-
-LARGEST_BATCH = 2**20
 
 _SMALLEST_LENET = 16
 """Pixels: below, two convolutions and two poolings leave nothing."""
@@ -80,21 +75,19 @@ NETWORKS: Mapping[str, Mapping[str, Size]] = {
 def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
     """The configuration with the usual value of every size that applies and is not given.
 
-    A name that is not in NETWORKS may have any size; a network for images is then
-    usual, unless it is a path or a factory, which have sizes of their own.
+    A name that is not in NETWORKS takes images. A factory has sizes of its own, but may be given the image's side; a file may
+    be open in any size.
 
     Raises:
-        InputError: a size does not apply to the network or is out of its range, or there is no such precision.
+        InputError: a size does not apply to the network or is out of its range.
     """
     name = configuration.network
-    if not 1 <= configuration.batch <= LARGEST_BATCH:
-        raise InputError(f"{name} cannot run with a batch of {configuration.batch}; give a batch from 1 to {LARGEST_BATCH}")
-    if configuration.precision not in WIDTHS:
-        raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(WIDTHS)}")
     if name in NETWORKS:
         sizes = NETWORKS[name]
-    elif name.endswith(".onnx") or configuration.is_factory:
+    elif name.endswith(".onnx"):
         sizes = dict.fromkeys(SIZES, Size(0, 2**16))
+    elif configuration.is_factory:
+        sizes = {"image_size": Size(0, IMAGE["image_size"].most)}
     else:
         sizes = IMAGE
     usual: dict[str, int] = {}
@@ -116,9 +109,7 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
     On another device the network has weights and buffers, but its inputs are still on the meta device.
 
     Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, or what
-    :func:`..network.find.find_network` knows. A factory gives (network, inputs), or the network alone, which is then called
-    with images; sizes that are given are handed to its parameters of these names (``batch``, ``channels``, ``image_size``,
-    ``sequence``, ``hidden``, ``layers``). It runs code of that module: take import paths from the user's own files alone.
+    :func:`..network.find.find_network` knows.
 
     Raises:
         InputError: there is no such network, its library is not installed, it cannot be built, or a size does not apply.
@@ -130,42 +121,20 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
     from epochcast.analyzer.backends.network.find import built, find_network
 
     configuration = complete(configuration)
-    name, inputs, batch = configuration.network, None, configuration.batch
+    name, image_size = configuration.network, configuration.image_size
     if configuration.is_factory:
-        network, inputs = built(name, lambda: _from_factory(configuration), device)
-    elif configuration.image_size and name not in ("lenet", *_TOWERS):
-        network, _ = find_network(name, configuration.image_size, device)
+        network, sample = find_network(name, image_size or IMAGE["image_size"].usual, device)
+        return network.to(device).eval(), tree_map_only(
+            Tensor,
+            lambda one: torch.empty((configuration.batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
+            sample,
+        )
+    if image_size and name not in ("lenet", *_TOWERS):
+        network, _ = find_network(name, image_size, device)
     else:
         network, _ = built(name, lambda: (_special(configuration), None), device)
-    if inputs is None:
-        _change_channels(network, configuration.channels, name)
-        inputs = _inputs(configuration)
-    else:
-        inputs = tree_map_only(
-            Tensor,
-            lambda one: torch.empty((batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
-            inputs,
-        )
-    return network.to(device).eval(), inputs
-
-
-def _from_factory(configuration: NetworkConfiguration) -> Built:
-    """What a user's factory makes of the sizes that it has parameters for."""
-    name = configuration.network
-    factory = import_factory(name)
-    takes = signature(factory).parameters
-    sequence = "sequence_length" if "sequence_length" in takes else "sequence"
-    given = {sequence if size == "sequence" else size: int(getattr(configuration, size)) for size in SIZES}
-    usual = {sequence if size == "sequence" else size: one.usual for size, one in {**STEPS, **IMAGE}.items()}
-    for size, value in given.items():
-        if value and size not in takes and size not in IMAGE:
-            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {value}; leave it out")
-    options = arguments_of(factory, {**given, "batch": 1}, usual)  # one sample is enough, of it a batch is made
-    network, inputs = module_and_inputs(name, factory(**options))
-    for size in IMAGE:
-        if inputs is not None and getattr(configuration, size) and size not in takes:
-            raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
-    return network, inputs
+    _change_channels(network, configuration.channels, name)
+    return network.to(device).eval(), _inputs(configuration)
 
 
 def _special(configuration: NetworkConfiguration) -> nn.Module:
@@ -239,13 +208,10 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
 
 
 def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
-    """What a network without inputs of its own is called with; a user's takes images alone."""
+    """What a network is called with."""
     import torch
 
     batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
-    if configuration.is_factory:
-        channels, side = (getattr(configuration, name) or size.usual for name, size in IMAGE.items())
-        return (torch.empty(batch, channels, side, side, device="meta"),)
     inputs = []
     if configuration.image_size:
         side = configuration.image_size
@@ -255,3 +221,44 @@ def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     elif configuration.sequence:
         inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
     return tuple(inputs)
+
+
+def graph_of(configuration: NetworkConfiguration) -> ComputationGraph:
+    """The graph of a configuration at its batch size.
+
+    A network is read for its other sizes once, and remembered by this process. What is the user's own, a
+    ``package.module:factory`` or a file, may change: it is never remembered.
+
+    Args:
+        configuration: its network is what :func:`build_network` takes. Sizes that are not given have the usual
+            values, see :func:`complete`.
+
+    Raises:
+        InputError: there is no such network, a size does not apply to it, its library or PyTorch is missing, or it cannot be
+            read.
+    """
+    completed = complete(configuration)
+    if completed.is_factory or completed.network.endswith(".onnx"):
+        return _read(completed)
+    return _remembered(completed.one_sample).at_batch(completed.batch)
+
+
+def _read(configuration: NetworkConfiguration) -> ComputationGraph:
+    name, batch = configuration.network, configuration.batch
+    try:
+        from epochcast.analyzer.backends.network.onnx_file import read_onnx
+        from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
+    except ImportError as error:
+        raise InputError(
+            f"{name} must be read by PyTorch, which cannot be loaded ({error}); {how_to_install('occupancy')}"
+        ) from error
+    if not name.endswith(".onnx"):
+        return graph_of_module(*build_network(configuration), name, batch)
+    sizes = {"batch": batch, **{size: getattr(configuration, size) for size in SIZES}}
+    network, inputs, samples = read_onnx(name, sizes)  # which may be for a batch of its own
+    return graph_of_module(network, inputs, ",".join(Path(file).name for file in name.split(",")), samples).at_batch(batch)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(configuration: NetworkConfiguration) -> ComputationGraph:
+    return _read(configuration)

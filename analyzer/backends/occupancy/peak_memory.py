@@ -6,15 +6,15 @@ gradients, workspaces of cuDNN, weights and states. nvidia-smi sees what the all
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
 from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,87 @@ _SAVE_NEITHER = {"dropout", "add", "identity"}
 _MASK_BYTES = {"dropout": 1, "max_pool": 8}
 """Of each element that is written: what was kept, as bool, and where it came from, as int64 (torch's native_dropout and
 max_pool2d_with_indices)."""
+
+
+_MIB = 2**20
+_ROUND = 512
+_SMALL = _MIB  # up to here from segments of _SMALL_SEGMENT
+_SMALL_SEGMENT = 2 * _MIB
+_LARGE = 10 * _MIB  # from here segments as large as the request, in multiples of _STEP; below of _LARGE_SEGMENT
+_LARGE_SEGMENT = 20 * _MIB
+_STEP = 2 * _MIB
+
+
+@dataclass(eq=False)
+class MemoryBlock:
+    """A piece of a segment and its neighbours there; ``used`` is the rounded size of the request, 0 where it is free."""
+
+    size: int
+    small: bool
+    number: int
+    used: int = 0
+    before: MemoryBlock | None = None
+    after: MemoryBlock | None = None
+
+
+class CachingAllocator:
+    """What torch's allocator takes from the device for a series of requests, best fit first.
+
+    It asks the device for whole segments, cuts blocks from them and keeps what is given back, so a device's used memory is what
+    the process once reserved. Sizes are those of CUDACachingAllocator.cpp in torch 2 with its default settings.
+
+    Attributes:
+        reserved: bytes of all segments.
+        most_live: the most bytes in use at once.
+    """
+
+    def __init__(self) -> None:
+        self.reserved = self.most_live = self._live = self._blocks = 0
+        self._free: dict[bool, list[tuple[int, int, MemoryBlock]]] = {True: [], False: []}
+
+    def take(self, size: float) -> MemoryBlock:
+        """Take a block of ``size`` bytes."""
+        rounded = max(-(-int(size) // _ROUND), 1) * _ROUND
+        small = rounded <= _SMALL
+        free = self._free[small]
+        place = bisect_left(free, rounded, key=lambda entry: entry[0])
+        if place < len(free):
+            block = free.pop(place)[2]
+        else:
+            exact = -(-rounded // _STEP) * _STEP
+            block = self._block(_SMALL_SEGMENT if small else _LARGE_SEGMENT if rounded < _LARGE else exact, small)
+            self.reserved += block.size
+        rest = block.size - rounded
+        if rest >= _ROUND if small else rest > _SMALL:
+            other = self._block(rest, small)
+            other.before, other.after = block, block.after
+            if block.after:
+                block.after.before = other
+            block.after, block.size = other, rounded
+            insort(free, (rest, other.number, other))
+        block.used = rounded
+        self._live += rounded
+        self.most_live = max(self.most_live, self._live)
+        return block
+
+    def give(self, block: MemoryBlock) -> None:
+        """Give a block back; free neighbours become one."""
+        self._live -= block.used
+        block.used = 0
+        free = self._free[block.small]
+        for other in (block.after, block.before):
+            if other and not other.used:
+                free.pop(bisect_left(free, (other.size, other.number)))
+                first, second = (block, other) if other is block.after else (other, block)
+                first.size, first.after = first.size + second.size, second.after
+                if second.after:
+                    second.after.before = first
+                block = first
+        insort(free, (block.size, block.number, block))
+
+    def _block(self, size: int, small: bool) -> MemoryBlock:
+        self._blocks += 1
+        return MemoryBlock(size, small, self._blocks)
 
 
 class MemoryEstimate(NamedTuple):
@@ -66,7 +147,7 @@ class _Steps:
             (_ELEMENT * graph.column(name)).tolist() for name in ("read", "written", "weights")
         )
         writers: list[list[int]] = [[] for _ in self._words]
-        for before, after in graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")].T.tolist():
+        for before, after in graph.edges.T.tolist():
             writers[after].append(before)
         self._inputs: list[Tensor] = [tuple(own) for own in writers]
         self._readers: dict[Tensor, list[int]] = {}
@@ -165,15 +246,6 @@ class _Steps:
                 self._memory.give(block)
 
 
-class Peaks(NamedTuple):
-    """Answers for n samples, shape (n,) each: bytes with a 90 % interval, and the probability of running out of memory."""
-
-    peak: Floats
-    low: Floats
-    high: Floats
-    out_of_memory: Floats
-
-
 class PeakMemory:
     """Boosted trees on the logarithm of measured over estimated peak memory.
 
@@ -185,8 +257,8 @@ class PeakMemory:
     def __init__(self, trees: Trees, half_width: float, risk: Floats | None) -> None:
         self.trees, self.half_width, self.risk = trees, half_width, risk
 
-    def predict(self, samples: Sequence[Sample]) -> Peaks:
-        """Peak memory on each sample's GPU, and whether that runs out of it."""
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """Bytes, the ends of their 90 % interval, and the probability of running out of the GPU's memory; shape (4, n)."""
         memory = estimates(samples)
         learnt = self.trees.predict(rows_of(samples, memory))
         peak = memory[:, 0] * np.exp(learnt)
@@ -196,7 +268,7 @@ class PeakMemory:
             probability = (demanded[:, 0] > 0).astype(float)
         else:
             probability = 1 / (1 + np.exp(-(demanded @ self.risk[:-1] + self.risk[-1])))
-        return Peaks(peak, peak / factor, peak * factor, probability)
+        return np.stack([peak, peak / factor, peak * factor, probability])
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

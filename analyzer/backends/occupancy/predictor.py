@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import LABELS, Errors, Estimate, Filled, FittedModel
 from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_sm_use
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, base_memory, estimate
@@ -48,9 +48,6 @@ more than half of the rest is saved. ``lab/speed/occupancy/modelled.py`` has fou
 
 _SMALL = 0.1
 """Share of a step below which unknown operators matter little: no more than the usual error."""
-
-_MANY = 0.05
-"""Share of launches from which on it is said that no trace of the GPU shows them."""
 
 
 class OccupancyManifest(Manifest):
@@ -101,34 +98,22 @@ class OccupancyPredictor:
     ratios: Mapping[str, StepTrees]
     memory: PeakMemory
 
-    def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Filled]:
-        """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
+    def predict(self, sample: Sample, catalog: Catalog) -> Filled:
+        """What a training takes; its graph is :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        ``catalog`` says which GPUs are of one chip. Raises InputError where the limits of a GPU's SMs are not known.
+        ``catalog`` says which GPUs are of one chip. Raises InputError where the limits of the GPU's SMs are not known.
         """
-        measured = [not self.why_modelled(sample, catalog) for sample in samples]
-        fitted = iter(self._fitted([sample for sample, own in zip(samples, measured, strict=True) if own]))
-        rows = []
-        for sample, is_measured in zip(samples, measured, strict=True):
-            figures = next(fitted) if is_measured else {}
-            if not figures.keys() >= LABELS.keys():
-                figures = model_training(sample) | figures
-            rows.append(Filled(gpu=sample.gpu.name, batch=sample.configuration.batch, **figures))
-        return rows
-
-    def _fitted(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """Fields of :class:`.answer.Filled` that trees answer."""
-        if not samples:
-            return []
-        rows: list[dict[str, Any]] = []
-        for peak, low, high, crash in np.array(self.memory.predict(samples)).T.tolist():
+        figures: dict[str, Any] = {}
+        if not self.why_modelled(sample, catalog):
+            peak, low, high, crash = self.memory.predict([sample])[:, 0].tolist()
             memory = Estimate(value=peak, low=low, high=high, basis="measured")
-            rows.append({"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5})
-        for label, trees in self.ratios.items():
-            factor = self.fitted.errors[label].factor
-            for row, value in zip(rows, np.minimum(trees.predict(samples), 1.0).tolist(), strict=True):
-                row[label] = Estimate(value=value, low=value / factor, high=min(value * factor, 1.0), basis="measured")
-        return rows
+            figures = {"peak_memory": memory, "out_of_memory": crash, "fits": crash < 0.5}
+            for label, trees in self.ratios.items():
+                value, factor = min(float(trees.predict([sample])[0]), 1.0), self.fitted.errors[label].factor
+                figures[label] = Estimate(value=value, low=value / factor, high=min(value * factor, 1.0), basis="measured")
+        if not figures.keys() >= LABELS.keys():
+            figures = model_training(sample) | figures
+        return Filled(gpu=sample.gpu.name, batch=sample.configuration.batch, **figures)
 
     def why_modelled(self, sample: Sample, catalog: Catalog) -> str:
         """Why measured trainings say nothing of a sample; empty where they do."""
@@ -156,13 +141,6 @@ class OccupancyPredictor:
                 notes.append(f"trainings were measured on {', '.join(self.fitted.gpus)}, the same chip as {sample.gpu.name}")
             if self.range.unknown_operators(sample):
                 notes.append(f"{self._lacking(sample)}, which is less than {100 * _SMALL:.0f} % of the step")
-        modelled = {sample.gpu: sample for sample in samples if self.why_modelled(sample, catalog)}
-        for gpu, sample in modelled.items():
-            if (share := model_sm_use(sample.graph, Target(gpu, sample.configuration.precision)).guessed) > _MANY:
-                notes.append(
-                    f"public traces of compute capability {gpu.compute_capability} do not show {100 * share:.0f} % of the "
-                    f"launches: on {gpu.name} they are taken from other GPUs, or assumed"
-                )
         return [*dict.fromkeys(notes), *self.range.beyond(answered)]
 
     def _lacking(self, sample: Sample) -> str:
@@ -202,7 +180,7 @@ def model_training(sample: Sample) -> dict[str, Any]:
     memory = Estimate(value=base + (peak - base) * usual, low=low, high=high, basis="modelled")
     fits = True if high <= sample.gpu.memory else False if low > sample.gpu.memory else None
     factors = MLP_FACTOR if _COMPUTING.isdisjoint(sample.graph.words) else WITHIN_FACTOR
-    ratios = {label: _within(value, factors[label]) for label, value in zip(RATIOS, use, strict=False)}
+    ratios = {label: _within(value, factors[label]) for label, value in zip(RATIOS, use, strict=True)}
     return {**ratios, "peak_memory": memory, "out_of_memory": None, "fits": fits}
 
 

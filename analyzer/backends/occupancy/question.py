@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.answer import WITHIN, Filled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.networks import SIZES, complete
+from epochcast.analyzer.backends.occupancy.networks import SIZES, complete, graph_of
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from epochcast.analyzer.plugins.types import GpuName
+from epochcast.analyzer.plugins.question import GpuName, Http, ModelFolder, NetworkQuestion, Option
 from epochcast.regressor import Catalog, Gpu
 
 USUAL_BATCH = 32
@@ -33,15 +30,7 @@ class OccupancyQuestion(NetworkQuestion):
         json_schema_extra={
             "examples": [
                 {"network": "resnet50", "gpus": ["A100 SXM4 40GB", "T4"], "batches": [64]},
-                {
-                    "network": "lstm",
-                    "gpus": ["L4"],
-                    "sequence": 128,
-                    "hidden": 512,
-                    "layers": 2,
-                    "precision": "fp16",
-                    "sweep": True,
-                },
+                {"network": "lstm", "gpus": ["L4"], "sequence": 128, "precision": "fp16", "sweep": True},
             ]
         }
     )
@@ -66,11 +55,6 @@ class OccupancyQuestion(NetworkQuestion):
         Field(description="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU."),
     ] = False
     precision: Annotated[Literal["fp32", "fp16", "bf16"], Http(), Field(description="Precision of the arithmetic.")] = "fp32"
-    channels: Annotated[
-        int | None,
-        Http(only=True),
-        Field(ge=1, le=256, description="Channels of the image. Usual where not given."),
-    ] = None
     image_size: Annotated[
         int | None, Http(), Option(metavar="PIXELS"), Field(ge=1, le=4096, description="Side of the square images in pixels.")
     ] = None
@@ -80,23 +64,12 @@ class OccupancyQuestion(NetworkQuestion):
         Option(metavar="N"),
         Field(ge=1, le=2**16, description="Length of the sequence: tokens, or steps of a recurrent network."),
     ] = None
-    hidden: Annotated[
-        int | None, Http(), Option(metavar="N"), Field(ge=1, le=2**13, description="Width of a recurrent network.")
-    ] = None
-    layers: Annotated[
-        int | None, Http(), Option(metavar="N"), Field(ge=1, le=16, description="Number of layers of a recurrent network.")
-    ] = None
 
     @model_validator(mode="after")
     def _of_batches_or_all(self) -> Self:
         if self.batches and self.sweep:
             raise ValueError("a sweep tries all batches that memory holds; leave out the batch")
         return self
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Those that were given."""
-        return {name: getattr(self, name) for name in SIZES if getattr(self, name)}
 
 
 def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> OccupancyAnswer:
@@ -111,16 +84,17 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
     gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
-    network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes))
+    sizes = {"image_size": question.image_size or 0, "sequence": question.sequence or 0}
+    network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **sizes))
     graph = graph_of(network).in_training()
     samples: list[Sample] = []
     rows: list[Filled] = []
-    best = []
+    smallest = {}
     for gpu in gpus:
 
         def fill(batch: int, gpu: Gpu = gpu) -> tuple[Sample, Filled]:
             sample = Sample(replace(network, batch=batch), graph.at_batch(batch), gpu)
-            return sample, predictor.predict([sample], catalog)[0]
+            return sample, predictor.predict(sample, catalog)
 
         if question.sweep:
             powers = (2**exponent for exponent in range(LARGEST.bit_length()))
@@ -131,7 +105,8 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
                     f"{fill(1)[1].peak_memory.value / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; "
                     "take a GPU with more memory"
                 )
-            best.append(best_batch([row for _, row in own]))
+            highest = max(row.sm_occupancy.value for _, row in own)
+            smallest[gpu.name] = next(row.batch for _, row in own if row.sm_occupancy.value >= highest * (1 - WITHIN))
         else:
             own = [fill(batch) for batch in sorted(set(question.batches or [USUAL_BATCH]))]
         samples += [sample for sample, _ in own]
@@ -141,11 +116,10 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         sizes={name: size for name in SIZES if (size := getattr(network, name))},
         precision=network.precision,
         nodes=len(graph),
-        edges=graph.edges.shape[1],
         unknown_operators=dict(graph.unknown),
         model=predictor.fitted,
         predictions=rows,
-        batches=best,
+        smallest=smallest,
         notes=predictor.notes(samples, catalog),
     )
 
@@ -153,17 +127,3 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
 def _shown(network: str) -> str:
     """Names as they are, files without their folders, which the answer must not reveal."""
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
-
-
-def best_batch(rows: Sequence[Filled]) -> BestBatch:
-    """Look through a GPU's rows in ascending order of their batches (section VI-A of the paper)."""
-    best, largest = max(rows, key=lambda row: row.sm_occupancy.value), rows[-1].batch
-    highest = best.sm_occupancy.value
-    return BestBatch(
-        gpu=best.gpu,
-        highest=highest,
-        highest_at=best.batch,
-        smallest=next(row.batch for row in rows if row.sm_occupancy.value >= highest * (1 - WITHIN)),
-        largest=largest,
-        bound_by_memory=largest < LARGEST,
-    )

@@ -44,7 +44,7 @@ def gpu_page(gpu: WatchedGpu, snapshot: Snapshot, read_epochs: ReadEpochs, now: 
     profile = None if report is None else report.profile
     return {
         "now": now,
-        "taken_at": snapshot.taken_at,
+        "snapshot": snapshot,
         "gpu": gpu,
         "state": state,
         "unit": gpu.detection.unit or "epoch",

@@ -9,8 +9,8 @@ from epochcast.analyzer.jobs.cycles import waits
 from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.service.listing import gpu_place
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.overview import gpu_row, hardware, where
-from epochcast.analyzer.service.page.plots import EpochPlot, cost_plot, epoch_plot, interval_plot
+from epochcast.analyzer.service.page.overview import hardware, where
+from epochcast.analyzer.service.page.plots import Plot, cost_plot, epoch_plot, interval_plot
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def job_page(job: WatchedJob, snapshot: Snapshot, read_epochs: ReadEpochs, now: 
     shown_gpus = sorted(known, key=lambda gpu: gpu is not slowest)[:MOST_GPUS]
     return {
         "now": now,
-        "taken_at": snapshot.taken_at,
+        "snapshot": snapshot,
         "job": job,
         "state": state,
         "hardware": hardware(job, snapshot.gpus),
@@ -50,7 +50,7 @@ def job_page(job: WatchedJob, snapshot: Snapshot, read_epochs: ReadEpochs, now: 
         "other_notes": [note for note in job.notes if note not in shown],
         "costs": cost_plot(rec),
         "waits": waits(job.cycles) if answer is None else answer.idle_at_boundaries,
-        "gpus": [gpu_row(gpu, snapshot, now) for gpu in sorted(shown_gpus, key=gpu_place)],
+        "gpus": sorted(shown_gpus, key=gpu_place),
         "known": len(known),
         "straggler": None if slowest is None else f"GPU {slowest.label} of {slowest.node}",
         "grouping": _grouping(job),
@@ -81,7 +81,7 @@ def no_epochs(verdict: str, state: states.State) -> str:
     return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
 
 
-def _plot(job: WatchedJob, gpus: Sequence[WatchedGpu], read_epochs: ReadEpochs) -> EpochPlot | None:
+def _plot(job: WatchedJob, gpus: Sequence[WatchedGpu], read_epochs: ReadEpochs) -> Plot | None:
     if job.since is None or job.unit == "step":
         return None
     limit = max(10, MOST_MARKS // max(1, len(gpus)))

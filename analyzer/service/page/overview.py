@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import ListPage, gpus_of, jobs_of, sources_of
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.nodes import by_node, node_row
 from epochcast.analyzer.service.page.plots import trend
-from epochcast.analyzer.service.page.states import State
 from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.analyzer.words import count
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.service.analysis import Snapshot
-    from epochcast.analyzer.service.health import Health
+    from epochcast.analyzer.service.analysis import Health, Snapshot
 
 
 MOST = 50
@@ -28,44 +25,12 @@ MOST = 50
 ROWS = 20
 """Of each table of a larger fleet: jobs, nodes and sources are to be seen without scrolling far."""
 
+MOST_JOBS = 3
+"""Jobs of a node that its row names."""
+
 _MOST_NAMED = 5  # jobs in the sentence that sums up the page
 
-
-@dataclass(frozen=True)
-class JobRow:
-    """A job in the overview's table.
-
-    Attributes:
-        trend: points of a small line of its epochs' lengths.
-        advice: what the verdict on its page says to do; None without a recommendation.
-        certain: it is certain of it.
-    """
-
-    job: WatchedJob
-    state: State
-    hardware: str
-    where: str
-    trend: str | None
-    advice: str | None
-    certain: bool
-
-
-@dataclass(frozen=True)
-class GpuRow:
-    """A GPU in a table; ``title``: of its job, None where that is not known."""
-
-    gpu: WatchedGpu
-    state: State
-    title: str | None
-
-
-@dataclass(frozen=True)
-class SourceRow:
-    """A telemetry source; ``age``: seconds since its newest sample, where known."""
-
-    source: SourceStatus
-    state: State
-    age: float | None
+Item = TypeVar("Item")
 
 
 def overview(
@@ -84,10 +49,10 @@ def overview(
     jobs, running = jobs_of(snapshot, q=words), {job.id for job in active}
     nodes = list(by_node(gpus).values()) if len(snapshot.gpus) > MOST and not words else []
     nodes.sort(key=lambda node: not any(states.is_lost(gpu, now) for gpu in node))
-    rows = [source_row(source) for source in sources_of(sources, q=words)]
+    matching = sources_of(sources, q=words)
     return {
         "now": now,
-        "taken_at": snapshot.taken_at,
+        "snapshot": snapshot,
         "health": health,
         "service": states.of_service(health, every_gpu, now),
         "words": words,
@@ -95,11 +60,11 @@ def overview(
         "known": len(snapshot.gpus),
         "working": len(working),
         "jobs_now": len(active),
-        "active": _cut([job for job in jobs if job.id in running], lambda job: job_row(job, snapshot, now), most),
-        "ended": _cut([job for job in jobs if job.id not in running], lambda job: job_row(job, snapshot, now), most),
-        "gpus": _cut(gpus, lambda gpu: gpu_row(gpu, snapshot, now), most),
-        "nodes": _cut(nodes, lambda node: node_row(node, snapshot, now), most),
-        "sources": _cut(sorted(rows, key=lambda row: row.state.kind == "good"), lambda row: row, most),
+        "active": _cut([job for job in jobs if job.id in running], most),
+        "ended": _cut([job for job in jobs if job.id not in running], most),
+        "gpus": _cut(gpus, most),
+        "nodes": _cut(nodes, most),
+        "sources": _cut(sorted(matching, key=lambda source: states.of_source(source).kind == "good"), most),
         "known_sources": len(sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
@@ -107,38 +72,9 @@ def overview(
     }
 
 
-Row = TypeVar("Row")
-Item = TypeVar("Item")
-
-
-def _cut(items: Sequence[Item], row: Callable[[Item], Row], most: int) -> ListPage[Row]:
-    """The first rows, and how many there are."""
-    return ListPage([row(item) for item in items[:most]], len(items))
-
-
-def job_row(job: WatchedJob, snapshot: Snapshot, now: float) -> JobRow:
-    """Return the row of a job."""
-    recommendation = None if job.answer is None else job.answer.recommendation
-    return JobRow(
-        job,
-        states.of_job(job, snapshot.gpus, now),
-        hardware(job, snapshot.gpus),
-        where(job.nodes),
-        _trend(job, snapshot.reports),
-        None if recommendation is None else recommendation.verdict.action,
-        recommendation is not None and recommendation.verdict.certain,
-    )
-
-
-def gpu_row(gpu: WatchedGpu, snapshot: Snapshot, now: float) -> GpuRow:
-    """Return the row of a GPU."""
-    job = snapshot.jobs.get(gpu.job or "")
-    return GpuRow(gpu, states.of_gpu(gpu, now), None if job is None else job.title)
-
-
-def source_row(source: SourceStatus) -> SourceRow:
-    """Return the row of a source."""
-    return SourceRow(source, states.of_source(source), source.lag_s)
+def _cut(items: Sequence[Item], most: int) -> ListPage[Item]:
+    """The first ones, and how many there are."""
+    return ListPage(items[:most], len(items))
 
 
 def hardware(job: WatchedJob, gpus: Mapping[str, WatchedGpu]) -> str:
@@ -154,8 +90,8 @@ def where(nodes: Sequence[str]) -> str:
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
 
 
-def _trend(job: WatchedJob, reports: Mapping[str, Report]) -> str | None:
-    """Of the GPU with the most epochs: those of a job end together."""
+def epoch_trend(job: WatchedJob, reports: Mapping[str, Report]) -> str | None:
+    """`trend` of the GPU with the most epochs: those of a job end together."""
     since = (job.since or 0.0) - 1.0
     last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
     held = [
@@ -178,3 +114,29 @@ def _summary(active: Sequence[WatchedJob]) -> str:
         return summary
     more = f" and {count(len(slow) - _MOST_NAMED, 'more job')}" if len(slow) > _MOST_NAMED else ""
     return f"{summary} One GPU holds up the others in {', '.join(slow[:_MOST_NAMED])}{more}."
+
+
+def by_node(gpus: Iterable[WatchedGpu]) -> dict[str, list[WatchedGpu]]:
+    """Return these GPUs by node, in the order of the nodes' names."""
+    found: dict[str, list[WatchedGpu]] = {}
+    for gpu in gpus:
+        found.setdefault(gpu.node, []).append(gpu)
+    return dict(sorted(found.items()))
+
+
+def node_row(gpus: Sequence[WatchedGpu], snapshot: Snapshot, now: float) -> dict[str, Any]:
+    """Return what the template shows of the node that has these GPUs; ``states``: how many are in each, what is bad first."""
+    models = Counter(gpu.model or gpu.name for gpu in gpus)
+    words = Counter((state.kind, state.word) for state in (states.of_gpu(gpu, now) for gpu in gpus))
+    working = [gpu for gpu in gpus if states.is_working(gpu, now)]
+    jobs = [snapshot.jobs[job] for job in dict.fromkeys(gpu.job for gpu in working if gpu.job) if job in snapshot.jobs]
+    return {
+        "node": gpus[0].node,
+        "hardware": " and ".join(f"{number} × {model}" for model, number in sorted(models.items())),
+        "gpus": len(gpus),
+        "working": len(working),
+        "states": sorted(words.items(), key=lambda each: (each[0][0] != "bad", each[0][1])),
+        "jobs": jobs[:MOST_JOBS],
+        "more_jobs": max(0, len(jobs) - MOST_JOBS),
+        "newest": max((gpu.last_sample for gpu in gpus if gpu.last_sample is not None), default=None),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.placement import Placement
@@ -15,38 +15,16 @@ from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.words import TimeUnit, count, length, number, time_unit
 from epochcast.detector.confidence import ANSWERS
 
+Plot = dict[str, Any]
+"""Everything that a template draws of one plot; places are in per cent of it, ticks are places with texts."""
 
-@dataclass(frozen=True)
-class Point:
-    """An instance; places in per cent of the plot.
 
-    Attributes:
-        kind: ``now``, ``best`` (where it should run), ``trade`` (no other is faster and cheaper) or ``other``.
-        label: written next to it; empty for most.
-        leftwards: the label is on its left.
+def cost_plot(recommendation: Recommendation | None) -> Plot | None:
+    """Draw what is recommended; None where seconds or USD of two are not known.
+
+    The ``kind`` of a point is ``now``, ``best`` (where it should run), ``trade`` (no other is faster and cheaper) or ``other``;
+    few have a ``label`` next to them, ``leftwards`` on their left.
     """
-
-    left: float
-    top: float
-    kind: str
-    label: str
-    leftwards: bool
-    says: str
-
-
-@dataclass(frozen=True)
-class CostPlot:
-    """Everything that the template draws: see `EpochPlot`."""
-
-    points: tuple[Point, ...]
-    across: tuple[tuple[float, str], ...]
-    up: tuple[tuple[float, str], ...]
-    unit: str
-    says: str
-
-
-def cost_plot(recommendation: Recommendation | None) -> CostPlot | None:
-    """Draw what is recommended; None where seconds or USD of two are not known."""
     if recommendation is None:
         return None
     rows = [(row, row.seconds.value, row.usd.value) for row in recommendation.placements if row.seconds and row.usd]
@@ -62,58 +40,26 @@ def cost_plot(recommendation: Recommendation | None) -> CostPlot | None:
         for row, seconds, usd in rows
     ]
     order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
-    return CostPlot(
-        tuple(sorted(points, key=lambda point: order[point.kind])),
-        along.across(),
-        upward.up("$"),
-        unit.name,
-        f"{len(rows)} instances; the table of all instances has the figures.",
-    )
+    return {
+        "points": sorted(points, key=lambda point: order[point["kind"]]),
+        "across": along.across(),
+        "up": upward.up("$"),
+        "unit": unit.name,
+        "says": f"{len(rows)} instances; the table of all instances has the figures.",
+    }
 
 
-def _point(row: Placement, left: float, up: float, now: Offer | None, word: str) -> Point:
+def _point(row: Placement, left: float, up: float, now: Offer | None, word: str) -> Plot:
     word = "now" if row.instance.offer == now else word
     kind = "now" if word == "now" else "best" if word else "trade" if row.pareto else "other"
     old = ", by a price older than a year" * row.price_stale
     assert row.seconds is not None and row.usd is not None
     where = f"{row.instance.name} ({row.instance.cloud}, {row.instance.gpu})"
     says = f"{where}: {length(row.seconds.value)}, ${number(row.usd.value)}{old}"
-    return Point(left, round(100 - up, 3), kind, word, left > 60, says)
+    return {"left": left, "top": round(100 - up, 3), "kind": kind, "label": word, "leftwards": left > 60, "says": says}
 
 
 _LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One epoch; places in per cent of the plot."""
-
-    left: float
-    right: float
-    top: float
-    unsure: bool
-    standing_out: bool
-    says: str
-
-
-@dataclass(frozen=True)
-class EpochPlot:
-    """Everything that the template draws.
-
-    Attributes:
-        across, up: ticks of the axes, place in per cent and text.
-        unit, since_unit: of their texts.
-        band: top and height of the interval of the epoch length; None without one.
-        says: the plot in a sentence, for who does not see it.
-    """
-
-    marks: tuple[Mark, ...]
-    across: tuple[tuple[float, str], ...]
-    up: tuple[tuple[float, str], ...]
-    unit: str
-    since_unit: str
-    band: tuple[float, float] | None
-    says: str
 
 
 def epoch_plot(
@@ -123,10 +69,11 @@ def epoch_plot(
     expected: tuple[float, float] | None = None,
     names: Mapping[str, str] | None = None,
     standing_out: str | None = None,
-) -> EpochPlot | None:
+) -> Plot | None:
     """Draw the epochs of each GPU (by UUID) since the job began [unix s]; None without epochs.
 
-    ``expected`` is the 90 % interval of the epoch length [s]; ``standing_out`` the GPU that holds the others up.
+    ``expected`` is the 90 % interval of the epoch length [s], drawn as a ``band`` (top and height); ``standing_out`` the GPU
+    that holds the others up.
     """
     every = [(gpu, epoch) for gpu, records in epochs.items() for epoch in records]
     if not every:
@@ -137,32 +84,32 @@ def epoch_plot(
     unit, since_unit = time_unit(lengths), time_unit([(end - begin) / 2])
     along = axis_between(0.0, (end - begin) / since_unit.seconds, 6)
     upward = axis_around([value / unit.seconds for value in (*lengths, *(expected or ()))], _LEAST_SHARE)
-    marks = tuple(
-        Mark(
-            along.place((epoch.start - begin) / since_unit.seconds),
-            along.place((epoch.end - begin) / since_unit.seconds),
-            round(100 - upward.place(epoch.seconds / unit.seconds), 3),
-            epoch.confidence < ANSWERS,  # drawn pale
-            gpu == standing_out,
-            f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
+    marks = [
+        {
+            "left": along.place((epoch.start - begin) / since_unit.seconds),
+            "right": along.place((epoch.end - begin) / since_unit.seconds),
+            "top": round(100 - upward.place(epoch.seconds / unit.seconds), 3),
+            "unsure": epoch.confidence < ANSWERS,  # drawn pale
+            "standing_out": gpu == standing_out,
+            "says": f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
             f"ended {length(epoch.end - begin)} after the job began",
-        )
+        }
         for gpu, epoch in every
-    )
+    ]
     band = None
     if expected is not None:
         low, high = (upward.place(value / unit.seconds) for value in expected)
         band = (round(100 - high, 3), max(0.4, round(high - low, 3)))
-    return EpochPlot(
-        marks,
-        along.across(),
-        upward.up(),
-        unit.name,
-        since_unit.name,
-        band,
-        f"{count(len(every), 'epoch')} of {count(len(epochs), 'GPU')}, from {length(min(lengths))} to {length(max(lengths))} "
-        f"long, in {length(end - begin)}.",
-    )
+    return {
+        "marks": marks,
+        "across": along.across(),
+        "up": upward.up(),
+        "unit": unit.name,
+        "since_unit": since_unit.name,
+        "band": band,
+        "says": f"{count(len(every), 'epoch')} of {count(len(epochs), 'GPU')}, from {length(min(lengths))} to "
+        f"{length(max(lengths))} long, in {length(end - begin)}.",
+    }
 
 
 def trend(epochs: Sequence[EpochRecord]) -> str | None:
@@ -177,58 +124,24 @@ def trend(epochs: Sequence[EpochRecord]) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class Row:
-    """A GPU model; places in per cent of the axis."""
+def interval_plot(job: Job, own: str | None) -> Plot | None:
+    """Draw the predictions of ``job``, fastest first; ``own`` is the model that the job runs on. None without predictions.
 
-    answer: Target
-    own: bool
-    left: float
-    middle: float
-    right: float
-
-    @property
-    def both_measured(self) -> bool:
-        """Whether jobs were measured on both GPUs: its point is filled."""
-        return not self.answer.by_data_sheet
-
-    @property
-    def basis(self) -> str:
-        """What it rests on, in a word or two."""
-        return self.answer.basis
-
-
-@dataclass(frozen=True)
-class IntervalPlot:
-    """Everything that the template draws.
-
-    Attributes:
-        unit: of the seconds in the table and on the axis; None where there are only ratios.
-        ticks: place in per cent and text.
-        here: where the job is now, in per cent; None where the prediction has no such row.
+    ``unit`` is that of the seconds, None where there are only ratios; ``here`` where the job is now, if there is such a row.
     """
-
-    rows: tuple[Row, ...]
-    unit: TimeUnit | None
-    logarithmic: bool
-    ticks: tuple[tuple[float, str], ...]
-    here: float | None
-
-
-def interval_plot(job: Job, own: str | None) -> IntervalPlot | None:
-    """Draw the predictions of ``job``, fastest first; ``own`` is the model that the job runs on. None without predictions."""
     if not job.predictions:
         return None
     known = [target.seconds for target in job.predictions]
     unit = None if None in known else time_unit(known)
     values = {target.gpu: _values(target, unit) for target in job.predictions}
     axis = axis_from_zero([value for three in values.values() for value in three])
-    rows = tuple(
-        Row(target, target.gpu == own or target.route == "measured", *(axis.place(value) for value in values[target.gpu]))
-        for target in sorted(job.predictions, key=lambda target: values[target.gpu][1])
-    )
-    here = next((row.middle for row in rows if row.own), None)
-    return IntervalPlot(rows, unit, axis.logarithmic, axis.across(), here)
+    rows: list[Plot] = []
+    for target in sorted(job.predictions, key=lambda target: values[target.gpu][1]):
+        left, middle, right = (axis.place(value) for value in values[target.gpu])
+        is_own = target.gpu == own or target.route == "measured"
+        rows.append({"answer": target, "own": is_own, "left": left, "middle": middle, "right": right})
+    here = next((row["middle"] for row in rows if row["own"]), None)
+    return {"rows": rows, "unit": unit, "logarithmic": axis.logarithmic, "ticks": axis.across(), "here": here}
 
 
 def _values(target: Target, unit: TimeUnit | None) -> tuple[float, float, float]:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
-from typing import Annotated, Any
-from urllib.parse import quote
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -21,26 +21,27 @@ from markupsafe import Markup, escape
 from epochcast import __version__
 from epochcast.analyzer import words
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.service.change_streams import PATH as CHANGES
-from epochcast.analyzer.service.change_streams import ChangeStreams
+from epochcast.analyzer.service.listing import (
+    ListPage,
+    gpu_place,
+    gpus_of,
+    job_place,
+    jobs_of,
+    list_page,
+    source_place,
+    sources_of,
+)
+from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.gpu_page import gpu_page
 from epochcast.analyzer.service.page.job_page import job_page
-from epochcast.analyzer.service.page.lists import (
-    GpuState,
-    JobState,
-    SourceState,
-    gpus_list,
-    jobs_list,
-    nodes_list,
-    sources_list,
-)
-from epochcast.analyzer.service.page.overview import overview
+from epochcast.analyzer.service.page.overview import by_node, epoch_trend, hardware, node_row, overview, where
 from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.routes.query import After, Words
 from epochcast.analyzer.service.workers import WorkersBusyError
 from epochcast.analyzer.style import style_sheet, templates
+from epochcast.analyzer.telemetry.gpu_report import State
 
 router = APIRouter(include_in_schema=False)
 
@@ -48,6 +49,9 @@ _READ = ["GET", "HEAD"]
 
 Name = Annotated[str, Query(max_length=300)]
 """Of a node or a job; empty: all."""
+
+ROWS = 100
+"""Of a page of a long list."""
 
 
 @router.api_route("/", methods=_READ)
@@ -60,11 +64,19 @@ def show_overview(request: Request, parts: Served, q: Words = "") -> HTMLRespons
 
 @router.api_route("/jobs", methods=_READ)
 def show_jobs(
-    request: Request, parts: Served, q: Words = "", state: JobState = "", node: Name = "", after: After = ""
+    request: Request,
+    parts: Served,
+    q: Words = "",
+    state: Literal["", "running", "ended"] = "",
+    node: Name = "",
+    after: After = "",
 ) -> HTMLResponse:
     """The jobs, a hundred at a time."""
-    shown = jobs_list(parts.analysis.snapshot, time.time(), words=q.strip(), state=state, node=node, after=after)
-    return page(request, "list.html", live=True, here="jobs", **shown)
+    snapshot = parts.analysis.snapshot
+    jobs = jobs_of(snapshot, node=node or None, active={"": None, "running": True, "ended": False}[state], q=q.strip())
+    title, choices = f"Jobs on {node}" if node else "Jobs", {"": "running and ended", "running": "running", "ended": "ended"}
+    listed = list_page(jobs, job_place, after=after, limit=ROWS)
+    return _list(request, "jobs", title, listed, {"q": q.strip(), "state": state, "node": node}, choices, snapshot=snapshot)
 
 
 @router.api_route("/gpus", methods=_READ)
@@ -72,28 +84,63 @@ def show_gpus(
     request: Request,
     parts: Served,
     q: Words = "",
-    state: GpuState = "",
+    state: State | Literal[""] = "",
     node: Name = "",
     job: Name = "",
     after: After = "",
 ) -> HTMLResponse:
     """The GPUs, a hundred at a time."""
-    shown = gpus_list(parts.analysis.snapshot, time.time(), words=q.strip(), state=state, node=node, job=job, after=after)
-    return page(request, "list.html", live=True, here="gpus", **shown)
+    snapshot = parts.analysis.snapshot
+    gpus = gpus_of(snapshot, node=node or None, job=job or None, state=state or None, q=q.strip())
+    of = node or (snapshot.jobs[job].title if job in snapshot.jobs else job)
+    choices = {"": "in every state", "idle": "idle", "searching": "searching", "answered": "answered"}
+    query = {"q": q.strip(), "state": state, "node": node, "job": job}
+    listed = list_page(gpus, gpu_place, after=after, limit=ROWS)
+    return _list(request, "gpus", f"GPUs of {of}" if of else "GPUs", listed, query, choices, snapshot=snapshot)
 
 
 @router.api_route("/nodes", methods=_READ)
 def show_nodes(request: Request, parts: Served, q: Words = "", after: After = "") -> HTMLResponse:
-    """The nodes, a hundred at a time."""
-    shown = nodes_list(parts.analysis.snapshot, time.time(), words=q.strip(), after=after)
-    return page(request, "list.html", live=True, here="nodes", **shown)
+    """The nodes that have a GPU that matches, a hundred at a time."""
+    snapshot = parts.analysis.snapshot
+    nodes = list(by_node(gpus_of(snapshot, q=q.strip())).values())
+    listed = list_page(nodes, lambda node: node[0].node, after=after, limit=ROWS)
+    return _list(request, "nodes", "Nodes", listed, {"q": q.strip()}, snapshot=snapshot)
 
 
 @router.api_route("/sources", methods=_READ)
-def show_sources(request: Request, parts: Served, q: Words = "", state: SourceState = "", after: After = "") -> HTMLResponse:
+def show_sources(
+    request: Request, parts: Served, q: Words = "", state: Literal["", "up", "down"] = "", after: After = ""
+) -> HTMLResponse:
     """The telemetry sources, a hundred at a time."""
-    shown = sources_list(parts.analysis.watcher().sources, time.time(), words=q.strip(), state=state, after=after)
-    return page(request, "list.html", live=True, here="sources", **shown)
+    matching = sources_of(parts.analysis.watcher().sources, up={"": None, "up": True, "down": False}[state], q=q.strip())
+    choices = {"": "up and down", "up": "up", "down": "down"}
+    listed = list_page(matching, source_place, after=after, limit=ROWS)
+    return _list(request, "sources", "Telemetry sources", listed, {"q": q.strip(), "state": state}, choices)
+
+
+def _list(
+    request: Request,
+    what: str,
+    title: str,
+    listed: ListPage[Any],
+    query: Mapping[str, str],
+    choices: Mapping[str, str] | None = None,
+    **shown: Any,
+) -> HTMLResponse:
+    """A page of a long list; ``query`` goes along with the links to the others."""
+    kept = {name: value for name, value in query.items() if name not in ("q", "state")}
+    link = {name: value for name, value in query.items() if value}
+    form = {"words": query["q"], "state": query.get("state", ""), "choices": choices or {}, "kept": kept}
+    shown |= {"what": what, "title": title, "page": listed, "now": time.time(), **form}
+    return page(
+        request,
+        "list.html",
+        live=True,
+        here=what,
+        link=lambda after: urlencode({**link, **({"after": after} if after else {})}),
+        **shown,
+    )
 
 
 @router.api_route("/jobs/{job}", methods=_READ)
@@ -162,13 +209,6 @@ def show_reference(request: Request, parts: Served) -> HTMLResponse:
     )
 
 
-@router.get(CHANGES)
-async def stream_changes(request: Request) -> Response:
-    """An event for open pages whenever they may have changed."""
-    changes: ChangeStreams = request.app.state.changes
-    return changes.answer(request)
-
-
 @router.api_route("/page/{name}", methods=_READ)
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
@@ -189,7 +229,7 @@ def _job_page(
         )
     shown = job_page(answer, snapshot, parts.store.epochs, time.time())
     if not parts.settings.read_only:
-        shown["form"] = plan_form(answer, parts.instances, typed, errors or {})
+        shown["form"] = plan_form(answer, parts.advisor.instances, typed, errors or {})
     # What was typed and is wrong stays until it is sent again.
     return page(request, "job.html", status=422 if errors else 200, live=not errors, here="job", **shown)
 
@@ -269,6 +309,13 @@ def _templates() -> Environment:
         "per": _per,
         "code": _code,
         "urlencode": partial(quote, safe=""),  # Jinja's own leaves the slashes of names
+    }
+    environment.globals |= {
+        "states": states,
+        "hardware": hardware,
+        "where": where,
+        "epoch_trend": epoch_trend,
+        "node_row": node_row,
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):

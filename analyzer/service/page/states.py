@@ -8,7 +8,7 @@ from typing import Literal
 
 from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
-from epochcast.analyzer.service.health import Health
+from epochcast.analyzer.service.analysis import Health
 from epochcast.analyzer.words import length
 from epochcast.detector.confidence import SURE
 

@@ -51,7 +51,7 @@ def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str,
     """Return what the template shows of the form, filled as it was ``sent``, without an answer; ``address``: of the service."""
     sent = sent or Sent()
     return {
-        "gpu_names": sorted(parts.catalog),
+        "gpu_names": sorted(parts.advisor.catalog),
         "gpu": sent.gpu,
         "count": sent.count,
         "epoch_time": sent.epoch_time,
@@ -119,4 +119,4 @@ def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
         profile = read_profile(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the file begins like a profile but is not JSON: {error!s:.200}; send a profile or trace") from error
-    return Source(name="the profile", profile=profile, gpu=parts.catalog.resolve(gpu or profile.gpu))
+    return Source(name="the profile", profile=profile, gpu=parts.advisor.catalog.resolve(gpu or profile.gpu))

@@ -33,14 +33,6 @@ class BackendAnswer(BaseModel):
     answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of its answers; null if it cannot load.")]
 
 
-class BackendsAnswer(BaseModel):
-    """All backends that are installed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    backends: list[BackendAnswer]
-
-
 def router(registry: Registry) -> APIRouter:
     """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
     routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"], route_class=JsonRoute)
@@ -48,9 +40,9 @@ def router(registry: Registry) -> APIRouter:
     described = {installed.name: _described(installed) for installed in registry}
 
     @routes.get("", operation_id="backends", summary="All backends")
-    def backends() -> BackendsAnswer:
+    def backends() -> dict[str, list[BackendAnswer]]:
         """List every installed backend with the schemas of its requests and answers."""
-        return BackendsAnswer(backends=list(described.values()))
+        return {"backends": list(described.values())}
 
     @routes.get("/{name}", operation_id="backend", summary="One backend", responses=answers(404, 422))
     def backend(name: str) -> BackendAnswer:

@@ -74,7 +74,7 @@ def job(served: Served, job: JobId) -> Response:
 def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
     """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
-        return answer_json(job_json(served.analysis.predict(job, targets=asked.targets, epochs=asked.epochs)))
+        return answer_json(job_json(served.analysis.answer(job, asked)))
 
 
 @router.get(
@@ -87,7 +87,7 @@ def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
 def recommendation(served: Served, job: JobId, asked: Recommendation) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(job_json(served.analysis.recommend(job, asked)))
+        return answer_json(job_json(served.analysis.answer(job, asked, recommend=True)))
 
 
 @router.put(

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from epochcast.analyzer.service.health import Health
+from epochcast.analyzer.service.analysis import Health
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answers
 

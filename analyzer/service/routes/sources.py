@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
+from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import list_page, source_place, sources_of
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answers
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/api/v1/sources", tags=["Operation"])
 class Sources(BaseModel):
     """Telemetry sources by kind and name."""
 
-    sources: list[dict[str, Any]] = Field(description="Each with kind, name, up, error, age of its newest sample.")
+    sources: list[SourceStatus]
     total: int = Field(description="Sources that match, on all pages.")
     next: str | None = Field(description="Path and query of the next page; null on the last one.")
 
@@ -35,4 +35,4 @@ def sources(
 ) -> Sources:
     """List the telemetry sources, with the last error of each."""
     page = list_page(sources_of(served.analysis.watcher().sources, up=up, q=q), source_place, after=after, limit=limit)
-    return Sources(sources=[asdict(source) for source in page.items], total=page.total, next=next_page(request, page.next))
+    return Sources(sources=list(page.items), total=page.total, next=next_page(request, page.next))

@@ -51,7 +51,7 @@ class Prices(BaseModel):
 @router.get("/catalog/gpus", operation_id="listCatalogGpus", summary="The GPU catalogue")
 def catalog_gpus(served: Served) -> CatalogGpus:
     """List every GPU that predictions cover, with its other names."""
-    return CatalogGpus(gpus=[asdict(gpu) for gpu in served.catalog.values()])
+    return CatalogGpus(gpus=[asdict(gpu) for gpu in served.advisor.catalog.values()])
 
 
 @router.get("/prices", operation_id="listPrices", summary="Prices of instances", responses=answers(422))
@@ -61,8 +61,10 @@ def prices(
     cloud: Annotated[GpuName | None, Query(description="Only instances of this cloud.")] = None,
 ) -> Prices:
     """List every instance in the price table, with the source and the date of its price."""
-    name = None if gpu is None else served.catalog.resolve(gpu).name
-    matching = [instance for instance in served.instances if name in (None, instance.gpu) and cloud in (None, instance.cloud)]
+    name = None if gpu is None else served.advisor.catalog.resolve(gpu).name
+    matching = [
+        instance for instance in served.advisor.instances if name in (None, instance.gpu) and cloud in (None, instance.cloud)
+    ]
     return Prices(prices=[_answer(instance) for instance in matching])
 
 

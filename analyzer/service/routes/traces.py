@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -56,11 +55,8 @@ _BODY: dict[str, Any] = {
 }
 
 
-class Upload(BaseModel):
-    """The bytes of a request's body, and what they are."""
-
-    data: bytes
-    kind: Kind
+Upload = tuple[bytes, Kind]
+"""The bytes of a request's body, and what they are."""
 
 
 async def _upload(request: Request) -> Upload:
@@ -70,7 +66,7 @@ async def _upload(request: Request) -> Upload:
         raise HTTPException(415, f"the body's Content-Type is {sent[:80] or 'nothing'}; send text/csv or {next(iter(_KINDS))}")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise HTTPException(415, "the body has a Content-Encoding; send it as it is (Parquet is compressed already)")
-    return Upload(data=await request.body(), kind=kind)
+    return await request.body(), kind
 
 
 Uploaded = Annotated[Upload, Depends(_upload)]
@@ -130,7 +126,7 @@ def recommendations_of_profiles(served: Served, asked: RecommendationQuestion) -
 )
 async def detections(served: Served, upload: Uploaded, known: Known) -> Response:
     """Find the epochs, as `epochcast detect` does."""
-    found = await served.workers.answer(detection_of_upload, upload.data, upload.kind, known)
+    found = await served.workers.answer(detection_of_upload, *upload, known)
     return answer_json(json.dumps(found).encode())
 
 
@@ -165,7 +161,7 @@ async def _answer(
 ) -> Response:
     own = served.settings
     source: Source = await served.workers.answer(
-        source_of_upload, upload.data, upload.kind, question.gpu, own.gpus, question.pipeline or own.pipeline, known
+        source_of_upload, *upload, question.gpu, own.gpus, question.pipeline or own.pipeline, known
     )
     source = add_description(source, question)
     return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, recommend=recommend)))

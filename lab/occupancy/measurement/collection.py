@@ -16,14 +16,14 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
-from epochcast.analyzer.backends.growing_table import GrowingTable
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks import complete
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.recording.record import record
 from epochcast.analyzer.traces.trace import read_trace
 from lab.campaign.device import TrainingDevice
+from lab.convmeter.collection import CollectionResult
+from lab.growing_table import GrowingTable
 from lab.occupancy.measurement import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
 
 BATCHES = (8, 32, 128)

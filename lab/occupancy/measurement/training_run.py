@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.convmeter.measurement.phases import HostTimeline, training
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.network.failures import failure_reason
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network
+from lab.convmeter.phases import HostTimeline, training
 
 NVML_WINDOW_S = 1.0
 """NVML's utilisation is of the past second at most (the agent's metrics.toml)."""

@@ -32,7 +32,7 @@ def fit_predict(train: pd.DataFrame, test: pd.DataFrame, phase: str, form: str) 
     A step is the sum of its phases by `default` where they were measured, as the product has it.
 
     Args:
-        train: points as of ``points.py``; those in which the phase was not measured are passed over.
+        train: points as of ``metrics.py``; those in which the phase was not measured are passed over.
         test: points to predict.
         phase: one of ``points.PHASES``.
         form: name in ``FORMS``.

@@ -9,8 +9,7 @@ blocks that are left, and on both.
 from collections.abc import Iterator
 from functools import partial
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import known_metrics, read_points
 from lab.speed.convmeter.public_tables import BOTH, OWN, errors_by, left_out
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
-from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES, read_points
+from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, read_points
 from epochcast.analyzer.backends.convmeter.predictor import RECIPES, ConvNetPredictor
 from epochcast.regressor import load_catalog
 from lab.speed.convmeter.public_tables import OWN, points_of

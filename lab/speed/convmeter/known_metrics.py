@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.counting import block_names, count, count_blocks
-from epochcast.analyzer.backends.convmeter.known_metrics import TABLE, known_metrics
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.counting import count_parts
+from epochcast.analyzer.backends.convmeter.metrics import TABLE, known_metrics
 from epochcast.analyzer.backends.network.find import find_network, import_torchvision
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
+from lab.convmeter.blocks import block_names
 from lab.speed.page import options
 
 IMAGE_SIZES = (32, 64, 128, 224)
@@ -43,17 +43,14 @@ def rows_of(name: str, image_size: int, family: str) -> Iterator[dict[str, objec
     """The rows of one network at one size; none if its image is too small."""
     network, inputs = find_network(f"torchvision:{name}", image_size)
     try:
-        counted = {"": count(network, inputs, name, image_size)}
+        counted = count_parts(network, inputs, name, image_size)
     except InputError as error:
         print(f"{name} at {image_size} px: {error}")
         return
     names = {"": "", **block_names(network)}
-    if name in BLOCKS:
-        blocks = count_blocks(network, inputs, name, image_size)
-        counted |= {path: one for path, one in blocks.items() if names[path] == BLOCKS[name]}
-    for path, metrics in counted.items():
-        named = {"network": metrics.network, "family": family, "block": metrics.block, "block_name": names[path]}
-        yield {**named, "image_size": metrics.image_size, **{column: metrics.values[column] for column in COLUMNS}}
+    for path in ("", *(path for path in names if path in counted and names[path] == BLOCKS.get(name))):
+        named = {"network": name, "family": family, "block": path, "block_name": names[path], "image_size": image_size}
+        yield {**named, **counted[path]}
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.metrics import read_points
 from lab.convmeter_tables import read_all
 from lab.evaluate.convmeter_protocols import Answers, cross_validate
 from lab.rivals.convmeter import FORMS, fit_predict

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import KEYS, PHASES, TIMES
 from epochcast.regressor.scoring import absolute_percentage_errors
 from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names, figures
 from lab.figures.scatter import Pairs, step_figure

@@ -28,9 +28,9 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
+from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes
 from lab.distributed.timing import CpuClock
 from lab.speed.distributed.small_models import CLOCKS, SMALL_MODELS, Cell, train

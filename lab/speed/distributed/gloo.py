@@ -33,12 +33,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
 from epochcast.analyzer.backends.distributed.job import ScheduleName
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.trace import trace
+from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes
 from lab.speed.distributed.gloo_training import RANKS, Mlp, data_parallel, pipeline, tensor_parallel

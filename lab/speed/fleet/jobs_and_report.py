@@ -5,8 +5,8 @@ Run: OMP_NUM_THREADS=1 python -m lab.speed.fleet.jobs_and_report DIR [--gpus 100
 DIR is the result of `epochcast fleet analyze` on some simulated GPUs. Who works with whom, on which kind of GPU and when their
 epochs end is drawn as `lab.simulated_fleet` draws it: jobs of 1 to 64 GPUs, one after the other in shifts, with a pause
 between them. What else a worker finds (profile, cycles, quality) is that of a GPU of DIR that did the same; the quick activity
-by which the GPUs of a job are recognised is drawn for each job. These findings are written as parts, as a run writes them; what
-is measured is the same command's second half, from the parts on.
+by which the GPUs of a job are recognised is drawn for each job. These findings are written as a run writes them; what
+is measured is the same command's second half, from them on.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.rhythm import BLOCK, Rhythm
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice
 from epochcast.detector.epochs import Verdict
 from lab.simulated_fleet.layout import NodeBlock, Work, blocks
 from lab.simulated_fleet.write_fleet import START, jobs_of
@@ -86,10 +86,9 @@ class Templates:
                 )
                 profile = replace(profile, unit="epoch", epochs=len(epochs), **timed)
             report = replace(report, detection=replace(report.detection, period_s=period))
-        report = replace(
-            report, device=device, job_since=start, epochs=epochs[-MOST_EPOCHS:], epochs_seen=len(epochs), profile=profile
-        )
-        return replace(like, start=start, end=end, epochs=epochs, report=report)
+        report = replace(report, device=device, job_since=start, epochs_seen=len(epochs), profile=profile)
+        trace = f"{device.node}/{device.label}.parquet"
+        return replace(like, trace=trace, start=start, end=end, epochs=epochs, report=report)
 
 
 def rhythm(quick: np.ndarray, end: float, rng: np.random.Generator) -> Rhythm:
@@ -138,7 +137,7 @@ def made(block: NodeBlock, templates: Templates, shifts: int, seconds: float, se
 
 def write_parts(out: Path, found: Path, gpus: int, shifts: int, minutes: float, seed: int) -> list[Known]:
     """Write the findings of so many GPUs; return their traces."""
-    store, templates, traces = FindingsStore(out), Templates(FindingsStore(found)), []
+    store, templates, traces = FindingsStore(out / "findings.sqlite"), Templates(FindingsStore(found / "findings.sqlite")), []
     results = (
         result for block in blocks(gpus, seed, sequences=True) for result in made(block, templates, shifts, 60 * minutes, seed)
     )
@@ -187,8 +186,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         traces = write_parts(out, options.found, options.gpus, options.shifts, options.minutes, options.seed)
-        held = sum(path.stat().st_size for path in (out / "parts").iterdir())
-        print(f"{options.shifts} shifts of {options.minutes:g} minutes: parts of {held / 1e6:.0f} MB", flush=True)
+        held = (out / "findings.sqlite").stat().st_size
+        print(f"{options.shifts} shifts of {options.minutes:g} minutes: findings of {held / 1e6:.0f} MB", flush=True)
         measured = get_context("spawn").Process(target=finish, args=(out, traces, options.processes))
         measured.start()
         measured.join()

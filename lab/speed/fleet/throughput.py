@@ -13,12 +13,13 @@ its worker times their number.
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -176,8 +177,11 @@ class Fleet:
         """Kill a run once half of the traces are kept, and start it again; what the second did, as a sentence."""
 
         def half() -> bool:
-            parts = (self.base / "killed" / "parts").glob("[0-9]*.parquet")
-            return bool(sum(pq.read_metadata(part).num_rows for part in parts) >= self.gpus / 2)
+            try:
+                with closing(sqlite3.connect(f"file:{self.base}/killed/findings.sqlite?mode=ro", uri=True)) as file:
+                    return bool(file.execute("SELECT count(*) FROM results").fetchone()[0] >= self.gpus / 2)
+            except sqlite3.OperationalError:  # it is not there yet
+                return False
 
         self.analyse("killed", "--processes", 2, stop=half)
         again = json.loads(self.analyse("killed", "--processes", 2).output)["run"]

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import MEASURED
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION
 from epochcast.regressor import load_catalog
 from lab.kernels.files import KernelFile, read_any
 from lab.speed.page import options, public

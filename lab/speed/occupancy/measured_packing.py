@@ -9,17 +9,20 @@ Run: python -m lab.speed.occupancy.measured_packing [--write]      (part `measur
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, RunStatistics, compare, orderings, summarise
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, mean_over_runs, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
-from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.jobs import JOBS, PackedJob, draw_streams, job_kind
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
-from epochcast.analyzer.charts import packing_figure
+from epochcast.analyzer.charts import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import FittedTrees, Mean, Model
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
@@ -28,7 +31,7 @@ from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 GPUS = 4
 """As many as the paper has."""
 SEED = 0
-STREAMS = {StreamShape.jobs: 100, 200: 30}
+STREAMS = {JOBS: 100, 200: 30}
 """How many streams of how many jobs."""
 FOLDS = 8
 PREDICTED, UNKNOWING = "occu, predicted", "occu, mean"
@@ -65,7 +68,7 @@ def lines(*, draw: bool) -> Iterator[str]:
         f"{count} {mix}: {curve}": of_curve
         for count, runs in STREAMS.items()
         for mix, rows in drawn_from.items()
-        for curve, of_curve in packed(streams(kinds(jobs, rows), StreamShape(count), runs, SEED), foretold, gpu.memory).groupby(
+        for curve, of_curve in packed(draw_streams(kinds(jobs, rows), runs, SEED, count), foretold, gpu.memory).groupby(
             "slowdown", sort=False
         )
     }
@@ -95,10 +98,10 @@ def mixes(jobs: TrainingJobs) -> dict[str, NDArray[np.intp]]:
     return {"CNN": cnn, "MLP": mlp, "both": halves}
 
 
-def kinds(jobs: TrainingJobs, rows: NDArray[np.intp]) -> list[JobKind]:
-    """What was measured of each row; its key is the number of the row."""
+def kinds(jobs: TrainingJobs, rows: NDArray[np.intp]) -> list[PackedJob]:
+    """What was measured of each row; its name is the number of the row."""
     table = jobs.points.iloc[rows][["sm_occupancy", "nvml_utilisation", "peak_memory"]]
-    return [JobKind(str(row), *measured) for row, measured in zip(rows, table.to_numpy().tolist(), strict=True)]
+    return [job_kind(str(row), *measured) for row, measured in zip(rows, table.to_numpy().tolist(), strict=True)]
 
 
 def packed(measured: Sequence[Sequence[PackedJob]], foretold: Mapping[str, NDArray[np.float64]], memory: float) -> pd.DataFrame:
@@ -121,23 +124,23 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     means, differences = [], []
     against: dict[str, list[str]] = {"occu": [], PREDICTED: [], "nvml": []}
     for name, rows in compared.items():
-        of, (order,) = {one.policy: one for one in summarise(rows)}, orderings(rows).values()
-        (best,) = (one.won for one in summarise(rows[rows["policy"].isin(POLICIES)]) if one.policy == "occu")
+        of, (order,) = {one["policy"]: one for one in summarise(rows)}, orderings(rows).values()
+        (best,) = (one["won"] for one in summarise(rows[rows["policy"].isin(POLICIES)]) if one["policy"] == "occu")
         means.append(
             (
                 name,
-                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*SHARING, PREDICTED, UNKNOWING)),
-                *(f"{100 * of[policy].figures['nvml_utilisation'].mean:.1f}" for policy in POLICIES),
-                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in (*SHARING, UNKNOWING)),
+                *(f"{100 * of[policy]['makespan_gain']:+.1f} %" for policy in (*SHARING, PREDICTED, UNKNOWING)),
+                *(f"{100 * of[policy]['figures']['nvml_utilisation']['mean']:.1f}" for policy in POLICIES),
+                *(f"{of[policy]['figures']['run_slowdown']['mean']:.2f}" for policy in (*SHARING, UNKNOWING)),
             )
         )
-        shares = (order.makespan_runs, best, order.utilisation_runs)
+        shares = (order["makespan_runs"], best, order["utilisation_runs"])
         pairs = (_with_sd(difference(rows, *pair)) for pair in DIFFERENCES)
         differences.append((name, *pairs, *(f"{100 * share:.0f} %" for share in shares)))
         for occu in ("occu", PREDICTED):
-            if max(difference(rows, "nvml-util", BASELINE).high, difference(rows, occu, "nvml-util").high) >= 0:
+            if max(difference(rows, *pair)["high"] for pair in (("nvml-util", BASELINE), (occu, "nvml-util"))) >= 0:
                 against[occu].append(name)
-        if not order.utilisation:
+        if not order["utilisation"]:
             against["nvml"].append(name)
     gains = (f"{policy}: makespan" for policy in (*SHARING, PREDICTED, UNKNOWING))
     nvml = (f"{policy}: NVML, %" for policy in POLICIES)
@@ -158,10 +161,25 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     )
 
 
-def difference(rows: pd.DataFrame, policy: str, other: str) -> RunStatistics:
+def difference(rows: pd.DataFrame, policy: str, other: str) -> dict[str, float]:
     """Makespan of a policy less another's, run by run, as a ratio of slot-packing's."""
     makespan = rows.pivot_table(index="run", columns="policy", values="makespan")
-    return RunStatistics.of((makespan[policy] - makespan[other]) / makespan[BASELINE])
+    return mean_over_runs((makespan[policy] - makespan[other]) / makespan[BASELINE])
+
+
+def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
+    """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper.
+
+    ``results`` are of :func:`~epochcast.analyzer.backends.occupancy.packing.experiment.summarise`.
+    """
+    panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
+    for policy in dict.fromkeys(row["policy"] for row in results):
+        own = [row for row in results if row["policy"] == policy]
+        for lines, name in zip(panels.values(), ("makespan", "nvml_utilisation"), strict=True):
+            means = [row["figures"][name] for row in own]
+            middle, low, high = ([mean[end] for mean in means] for end in ("mean", "low", "high"))
+            lines.append(Line(policy, [row["slowdown"] for row in own], middle, low, high))
+    return chart_figure(Chart(panels, "slowdown of co-located jobs"))
 
 
 def sizes() -> str:
@@ -169,9 +187,9 @@ def sizes() -> str:
     return " and ".join(f"{runs} streams of {count} jobs" for count, runs in STREAMS.items())
 
 
-def with_interval(mean: RunStatistics, scale: float = 1.0) -> str:
+def with_interval(mean: Mapping[str, float], scale: float = 1.0) -> str:
     """A mean with half of its 95 % interval."""
-    return f"{scale * mean.mean:.1f} ± {scale * (mean.high - mean.mean):.1f}"
+    return f"{scale * mean['mean']:.1f} ± {scale * (mean['high'] - mean['mean']):.1f}"
 
 
 def deciles(ratios: NDArray[np.float64] | pd.Series) -> str:
@@ -184,8 +202,8 @@ def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
     return f"{len(rows) - len(left_out)} of {len(rows)} rows" + (f" (not: {'; '.join(left_out)})" if left_out else "")
 
 
-def _with_sd(mean: RunStatistics) -> str:
-    return f"{with_interval(mean, 100)} ({100 * mean.sd:.1f})"
+def _with_sd(mean: Mapping[str, float]) -> str:
+    return f"{with_interval(mean, 100)} ({100 * mean['sd']:.1f})"
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches, model_sm_use
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
+from epochcast.analyzer.backends.occupancy.networks import graph_of
 from epochcast.analyzer.backends.occupancy.peak_memory import base_memory, estimate
 from epochcast.regressor import load_catalog
+from lab.kernels.occupancies import occupancies
 from lab.occupancy.training_jobs import read_training_jobs
 from lab.speed.occupancy.measured import TABLES, jobs_of
 from lab.speed.occupancy.recorded_workloads import WORKLOADS

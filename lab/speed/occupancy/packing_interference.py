@@ -20,8 +20,8 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, figures, summarise
-from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob, StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, mean_over_runs
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, draw_streams, job_kind
 from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Placement, Policy, Slowdown, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
 from lab.speed.occupancy.measured_packing import GPUS, SEED, STREAMS, sizes, with_interval
@@ -226,7 +226,7 @@ def packed(pairs: Pairs, protocol: str, count: int, runs: int) -> pd.DataFrame:
     Streams are drawn evenly from the types that run alone. A rule's prediction of a pair comes from a fit that left it and its
     like out, so that a stream holds no pair that a rule saw.
     """
-    kinds = [JobKind(name, occupancy=0.0, nvml_utilisation=0.0, memory=0.0) for name in pairs.types]
+    kinds = [job_kind(name, occupancy=0.0, nvml_utilisation=0.0, memory=0.0) for name in pairs.types]
     measured = pair_slowdown(pairs.views, pairs.views["slowdown"].to_numpy(dtype=float))
     beliefs = {rule: pair_slowdown(pairs.views, predictions(pairs.views, rule, protocol)) for rule in RULES}
     policies: dict[str, Callable[[], Policy]] = {
@@ -234,10 +234,10 @@ def packed(pairs: Pairs, protocol: str, count: int, runs: int) -> pd.DataFrame:
         "random pairs": lambda: random_pair(measured, np.random.default_rng(SEED)),  # again for each stream
         **{name: partial(by_gain, belief) for name, belief in (beliefs | {"oracle": measured}).items()},
     }
-    drawn = streams(kinds, StreamShape(count), runs, SEED)
+    drawn = draw_streams(kinds, runs, SEED, count)
     return pd.DataFrame(
         [
-            {"slowdown": "measured", "policy": name, "run": run, **figures(simulate(jobs, GPUS, 1.0, policy(), measured))}
+            {"slowdown": "measured", "policy": name, "run": run, **simulate(jobs, GPUS, 1.0, policy(), measured)[0]}
             for name, policy in policies.items()
             for run, jobs in enumerate(drawn)
         ]
@@ -274,11 +274,13 @@ def lines() -> Iterator[str]:
 def _gains(pairs: Pairs, protocol: str) -> Iterator[tuple[str, ...]]:
     cells: dict[str, list[str]] = {}
     for count, runs in STREAMS.items():
-        base, *others = summarise(packed(pairs, protocol, count, runs))
-        for one in others:
-            sooner = 1 - one.figures["jct"].mean / base.figures["jct"].mean
-            own = (with_interval(one.run_gain, 100), f"{100 * one.run_gain.sd:.1f}", f"{100 * sooner:+.1f}")
-            cells.setdefault(one.policy, []).extend(own)
+        rows = packed(pairs, protocol, count, runs)
+        makespan, jct = (rows.pivot_table(index="run", columns="policy", values=name) for name in ("makespan", "jct"))
+        for policy in (name for name in rows["policy"].unique() if name != BASELINE):
+            gain = mean_over_runs(1 - makespan[policy] / makespan[BASELINE])
+            sooner = 1 - jct[policy].mean() / jct[BASELINE].mean()
+            own = (with_interval(gain, 100), f"{100 * gain['sd']:.1f}", f"{100 * sooner:+.1f}")
+            cells.setdefault(policy, []).extend(own)
     for policy, values in cells.items():
         if policy in RULES:
             yield f"{pairs.gpu}, {protocol}: {policy}", *values

@@ -15,7 +15,7 @@ from torch import nn
 from epochcast.analyzer.backends.network.find import import_torchvision
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import limits_of
 from epochcast.regressor import Gpu, load_catalog
 from lab.kernels.kernel_table import OccupancySummary, summarise, with_occupancy
 from lab.speed.occupancy.launch_configurations import traces

@@ -120,7 +120,6 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_analyzer_left_out_jobs", {**service, "part": part}, always(count))
     yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
     yield Series("epochcast_analyzer_damaged_state_files", service, always(0.0))
-    yield Series("epochcast_analyzer_open_streams", service, always(3.0))
     yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
     for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
         yield Series(

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, KINDS
-from epochcast.analyzer.backends.convmeter.points import TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, KINDS, TIMES
 
 
 def made_points(networks: int = 40, families: int = 8, seed: int = 0, devices: int = 1) -> pd.DataFrame:

@@ -1,7 +1,5 @@
 """The fitted model of a device: phases, intervals, files, and what it refuses."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,24 +41,6 @@ def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: ConvNetPre
     assert set(_cell(fitted, "paper").fits) == set(answer)
 
 
-def test_saved_and_loaded_it_predicts_the_same(fitted: ConvNetPredictor, tmp_path: Path):
-    fitted.save(tmp_path / "model")
-    again = ConvNetPredictor.load(tmp_path / "model")
-    assert again.cells == fitted.cells
-    for cell in again.cells:
-        for phase, seconds in again.predict(cell, _measured()).items():
-            np.testing.assert_allclose(seconds, fitted.predict(cell, _measured())[phase], rtol=1e-12)
-
-
-def test_networks_with_attention_have_an_interval_of_their_own():
-    points = _measured(networks=200)
-    worse = np.where(points["attention_flops"] > 0, np.random.default_rng(5).lognormal(0, 0.8, len(points)), 1.0)
-    cell = _cell(ConvNetPredictor.fit(points.assign(inference_seconds=points["inference_seconds"] * worse)))
-    fit = cell.fits["inference"]
-    assert fit.factor and fit.attention_factor and fit.factor < fit.attention_factor
-    assert (fit.by_kind(attention=True).factor, fit.by_kind(attention=False).factor) == (fit.attention_factor, fit.factor)
-
-
 def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
     points, cell = made_points(2), _cell(fitted)
     assert notes_on(cell, points.assign(batch=8.0)) == []
@@ -75,9 +55,3 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
     half = points.assign(batch=8.0, linear_flops=points["flops"] / 4, attention_flops=points["flops"] / 4)
     (note,) = notes_on(_cell(ConvNetPredictor.fit(none)), half)
     assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
-    (note,) = notes_on(cell, points.assign(batch=8.0, block="layer1.0"))
-    assert "no block was measured" in note
-    of_blocks = _cell(ConvNetPredictor.fit(_measured().assign(block="layer1.0")))
-    assert notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1e12)) == []
-    (note,) = notes_on(of_blocks, points.assign(batch=8.0, block="layer1.0", flops=1.0))
-    assert note.startswith("2 of 2 blocks have fewer FLOPs than anything measured")

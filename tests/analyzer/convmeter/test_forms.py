@@ -44,36 +44,6 @@ def test_on_several_devices_backward_pass_and_update_have_seven_coefficients():
     np.testing.assert_allclose(whole["step"], np.add(together, [2e-14, 3e-12, 5e-12, 1e-3, 0, 0, 0]), rtol=1e-4)
 
 
-def test_a_long_measurement_that_is_wrong_hardly_moves_short_ones():
-    points = made_points()
-    seconds = _eq3(points)
-    disturbed = np.where(seconds == seconds.max(), 3 * seconds, seconds)
-    short = seconds < np.median(seconds)
-
-    def error(form: type[Default | Paper]) -> float:
-        predicted = form("forward").fit(points, disturbed).predict(points)
-        return float(np.abs(predicted / seconds - 1)[short].max())
-
-    assert error(Default) < 0.2 < error(Paper)
-
-
-def test_networks_alike_share_what_they_are_off_by_and_others_do_not():
-    points = made_points(40, families=2)
-    alike = points["family"] == "family0"
-    seconds = _eq3(points)
-    for kind in ("linear", "attention", "pooling"):
-        points.loc[alike, [f"{kind}_traffic", f"{kind}_flops", f"{kind}_operators"]] = 0.0
-    points.loc[alike, "narrow_flops"] = points.loc[alike, "flops"]
-    off = np.where(alike, 1.5, 1.0) * seconds * np.random.default_rng(0).lognormal(0, 0.3, 40)
-    near = points[alike].assign(conv_inputs=lambda table: 1.05 * table["conv_inputs"])
-    corrected, alone = Default("forward").fit(points, off), Default("forward").fit(points, off)
-    alone.fitted["pull"] = 0 * alone.fitted["pull"]
-    by, by_alone = (np.abs(np.log(form.predict(near) / off[alike])).mean() for form in (corrected, alone))
-    assert by < 0.7 * by_alone
-    strange = points.assign(narrow_flops=1e3 * points["flops"], concatenation_traffic=1e12, weights=1e3 * points["weights"])
-    np.testing.assert_allclose(corrected.predict(strange), alone.predict(strange), rtol=0.05)
-
-
 def test_the_default_passes_over_points_of_several_devices():
     one, two = made_points(40), made_points(40, seed=2, devices=2)
     both = pd.concat([one, two], ignore_index=True)

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
-from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, KINDS, TIMES, known_metrics
 from epochcast.analyzer.cli import main
 
 NEW = "resnet50"  # never in the points
@@ -69,7 +67,7 @@ def true_seconds(batch: int, devices: int, image_size: int = 224) -> dict[str, f
 
 
 def test_a_network_that_was_never_measured(ask: Callable[..., Any]) -> None:
-    answer = ask("--network", NEW, "--batch", "16", "--dataset-size", "1000000", "--epochs", "3")
+    answer = ask("--network", NEW, "--batch", "16", "--dataset-size", "1000000")
     assert (answer["network"], answer["device"], answer["precision"], answer["gpu"]) == (NEW, "Tesla T4", "fp32", "T4")
     assert answer["metrics"]["layers"] == 54
     (one,) = answer["predictions"]
@@ -80,8 +78,8 @@ def test_a_network_that_was_never_measured(ask: Callable[..., Any]) -> None:
         assert found["low"] <= found["value"] <= found["high"]
     step = one["phases"]["step"]["value"]
     assert one["images_per_second"]["training"]["value"] == pytest.approx(16 / step)
-    assert one["epoch_seconds"] == pytest.approx(1e6 / 16 * step) and one["seconds"] == pytest.approx(3 * one["epoch_seconds"])
-    assert answer["scaling"] == answer["batches"] == []
+    assert one["epoch_seconds"] == pytest.approx(1e6 / 16 * step)
+    assert (answer["turning_points"], answer["large_enough"], one["speed_up"]) == ({}, {}, None)
     assert answer["fitted"]["forward"]["networks"] == points()["network"].nunique()
 
 
@@ -94,26 +92,7 @@ def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., A
     found = np.array([one["images_per_second"]["training"]["value"] for one in answer["predictions"]])
     assert found == pytest.approx(truth, rel=0.1)
     enough = [1, 32, 1024][int(np.argmax(truth >= 0.95 * truth.max()))]
-    assert answer["batches"] == [{"devices": 1, "large_enough": enough, "largest": 1024}]
-
-
-def test_all_blocks_of_an_own_network(
-    ask: Callable[..., Any], text: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    (tmp_path / "own_convnet.py").write_text(
-        "from torch import nn\n"
-        "def tiny():\n"
-        "    inner = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())\n"
-        "    return nn.Sequential(nn.Conv2d(3, 8, 3), inner, nn.Flatten(), nn.Linear(8 * 12 * 12, 4))\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    asked = ("--network", "own_convnet:tiny", "--image-size", "16", "--blocks")
-    answer = ask(*asked)
-    assert [one["block"] for one in answer["blocks"]] == ["0", "1.0", "3", ""]  # what computes nothing is no block
-    assert [one["metrics"]["layers"] for one in answer["blocks"]] == [1, 1, 1, 3]
-    assert any("no block was measured" in note for note in answer["notes"])
-    assert "the whole network" in text(*asked)
+    assert answer["large_enough"] == {"1": enough}
 
 
 def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
@@ -127,8 +106,8 @@ def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
         "fits",
     ):
         assert part in said
-    said = text(*asked, "--epochs", "2")
-    for part in ("batch 32 on 1 device", "90 % interval", "all epochs", "GiB"):
+    said = text(*asked)
+    for part in ("forward", "update", "90 % interval", "epoch", "GiB"):
         assert part in said
 
 
@@ -145,9 +124,7 @@ def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ..
         (["--device", "H100", "--recipe", "paper"], "not fitted for H100 by the recipe paper"),
         (["--device", "my toaster"], "not fitted for my toaster"),
         (["--batch", "8", "--global-batch", "8"], "a batch is per device"),
-        (["--epochs", "2"], "epochs need the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
-        (["--blocks", "--devices", "2"], "blocks are predicted for one batch on one device"),
         (["--global-batch", "10", "--devices", "4"], "a global batch of 10 cannot be split equally over 4 devices"),
     ],
 )
@@ -176,7 +153,8 @@ def test_several_gpus_and_nodes_add_an_exchange(ask: Callable[..., Any]) -> None
         assert step["phases"]["step"]["value"] == pytest.approx(one["phases"]["step"]["value"] + added)
     width, wider = (step["phases"]["step"]["high"] / step["phases"]["step"]["value"] for step in (four, eight))
     assert width < wider
-    assert 1 < answer["scaling"][0]["speed_up"][1] < 4
+    assert one["speed_up"] == 1 < four["speed_up"] < 4 and four["efficiency"] == pytest.approx(four["speed_up"] / 4)
+    assert list(answer["turning_points"]) == ["16"]
     assert any("nodes are linked by" in each for each in answer["assumed"])
 
 
@@ -214,11 +192,10 @@ def test_the_papers_recipe_on_one_and_several_devices(
     assert set(ask(*asked, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 
-@pytest.mark.parametrize("more", [["--image-size", "100"], ["--blocks"]])
 def test_where_there_is_no_torch_networks_of_no_table_say_what_they_take(
-    folder: Path, without_torch: Callable[..., Any], more: list[str]
+    folder: Path, without_torch: Callable[..., Any]
 ) -> None:
-    done = without_torch("predict-model", "convmeter", "--network", "vgg16", "--model", folder / "model", *more)
+    done = without_torch("predict-model", "convmeter", "--network", "vgg16", "--model", folder / "model", "--image-size", "100")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "needs PyTorch" in done.stderr and "pip install '.[torch,convnets]'" in done.stderr
 

@@ -38,13 +38,3 @@ def test_the_smallest_batch_near_the_highest_throughput() -> None:
     batch = np.array([1.0, 8, 64, 512])
     assert scaling.large_enough(batch, batch / (0.01 + 0.001 * batch)) == 512  # saturates at 1000 a second: 862 at 64
     assert scaling.large_enough(batch[:3], batch[:3] / np.array([0.01, 0.0101, 0.08])) == 8
-
-
-def test_cost_by_hand() -> None:
-    seconds, usd = np.array([100.0, 55, 40, 45]), np.array([1.0, 1.1, 1.6, 3.6])
-    assert scaling.cheapest_and_knee(DEVICES[:4], seconds, usd) == (1, 2)
-    assert scaling.cheapest_and_knee(DEVICES[:4], seconds, np.full(4, np.nan)) == (None, None)
-
-
-def test_a_global_batch_is_shared_equally() -> None:
-    assert scaling.split_equally(96, [1, 3, 4]) == [96, 32, 24]

@@ -70,11 +70,6 @@ def test_channels_first_is_there_when_it_is_asked_for(ask: Callable[..., Any]) -
     assert seconds[0] < seconds[1]  # tensor cores want channels last
 
 
-def test_a_batch_is_outside_of_the_phase_that_did_not_have_it(ask: Callable[..., Any]) -> None:
-    notes = ask("--device", "RTX 3090", "--batch", "1")["notes"]
-    assert notes == ["inference: batch 1 is outside the measured range of 8 to 1024"]
-
-
 def test_every_gpu_of_the_catalogue_answers_also_on_two_nodes() -> None:
     backend = ConvMeter(Settings())
     for name in load_catalog():

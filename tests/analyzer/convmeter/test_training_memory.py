@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.training_memory import KEPT, training_memory
 
 GIB = 2.0**30
@@ -23,22 +23,3 @@ def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits
     assert memory is not None and memory.capacity is not None and 14 * GIB < memory.capacity < 16 * GIB
     assert memory.capacity == 16 * GIB * 0.96 - 0.5 * GIB  # of pages that lie apart, and of the CUDA context
     assert memory.fits is fits
-
-
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
-def test_torch_keeps_what_is_assumed(name: str) -> None:
-    torch, broken = pytest.importorskip("torch"), (ImportError, RuntimeError)  # built for another torch, it fails at its import
-    pytest.importorskip("torchvision", exc_type=broken)  # type: ignore[arg-type]
-    from epochcast.analyzer.backends.convmeter.counting import count
-    from epochcast.analyzer.backends.network.find import find_network
-
-    network, inputs = find_network(name, 64)
-    values = count(network, inputs, name, 64).values
-    parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
-    kept = {}
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: kept.setdefault(tensor.untyped_storage()._cdata, tensor), lambda tensor: tensor
-    ):
-        network.train()(*(tensor.expand(4, *tensor.shape[1:]) for tensor in inputs))
-    elements = sum(kept[one].untyped_storage().nbytes() / 4 for one in kept.keys() - parameters)
-    assert KEPT[0] < elements / (4 * sum(values[f"{kind}_traffic"] for kind in KINDS)) < KEPT[1]

@@ -64,19 +64,21 @@ def span(
         detection=Detection(verdict, period, None, (), 0.95, "track", "wall") if unit else NOTHING,  # type: ignore[arg-type]
         job_since=start,
         epochs_seen=len(epochs),
-        epochs=epochs[-100:],
         profile=profile({"Tesla T4": "T4"}.get(of.name, of.name), period if unit else None, unit, more_work, clock),
         last_sample=start + seconds,
         samples=int(10 * seconds),
     )
-    return JobSpan(start, start + seconds, report, epochs, **measured)
+    return JobSpan(_trace(of), start, start + seconds, report, epochs, **measured)
+
+
+def _trace(of: GpuDevice) -> str:
+    return f"{of.node}/{of.label}.parquet"
 
 
 def finding(
     of: GpuDevice, *spans: JobSpan, idle_s: float | None = 0.0, seconds: float = 600.0, quality: Quality = WHOLE
 ) -> Finding:
-    trace = f"{of.node}/{of.label}.parquet"
-    return Finding(trace, "1", of, BEGAN, BEGAN + seconds, idle_s, spans, quality, cpu_s=0.5)
+    return Finding(_trace(of), "1", of, BEGAN, BEGAN + seconds, idle_s, spans, quality, cpu_s=0.5)
 
 
 def fleet(nodes: int, *, seed: int = 0, name: str = "NVIDIA A100-SXM4-40GB") -> Iterator[Finding]:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.result_tables import SCHEMAS, tabulated
-from epochcast.analyzer.fleet.savings import GpuPrices
+from epochcast.analyzer.fleet.tables import SCHEMAS, writing
 from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import fleet
@@ -15,7 +14,10 @@ from .made_findings import fleet
 
 def test_tables_are_those_of_one_run(tmp_path: Path, advisor: Advisor) -> None:
     def write_tables(nodes: int, out: Path) -> None:
-        assert len(list(tabulated(fleet(nodes), [], advisor.catalog, GpuPrices(advisor), out))) == 8 * nodes
+        with writing(out, advisor) as tables:
+            for one in fleet(nodes):
+                tables.add_finding(one)
+            tables.finish(out)
 
     write_tables(12, tmp_path)
     sizes = {name: (tmp_path / f"{name}.parquet").stat().st_size for name in SCHEMAS}

@@ -47,7 +47,7 @@ def test_its_gpus_are_analysed_between_two_moments(tmp_path: Path, address: str)
     config = tmp_path / "service.toml"
     config.write_text(f'[[prometheus]]\nurl = "{address}"\ninstance_label = "vm"\n')
     places = {"node-1": PlaceSettings(instance="g4dn.2xlarge", cloud="aws")}
-    traces = list(traces_of(address, looking, places, out=tmp_path, config=config, token_file=None).traces())
+    traces = list(traces_of(address, looking, places, out=tmp_path, config=config)[1])
     assert [trace.name for trace in traces] == ["GPU-0", "GPU-1"]
     found = analysed(looking, traces)
     assert [one.device.instance for one in found] == ["g4dn.xlarge", "g4dn.2xlarge"]
@@ -58,7 +58,7 @@ def test_its_gpus_are_analysed_between_two_moments(tmp_path: Path, address: str)
         assert set(one.quality.metrics) == set(SERIES)
         assert one.quality.silent_metrics == ()
     only = Looking(load_catalog(), BEGAN + 30.0, BEGAN + 100.0)
-    (first, _) = analysed(only, list(traces_of(address, only, {}, out=tmp_path, config=None, token_file=None).traces()))
+    (first, _) = analysed(only, list(traces_of(address, only, {}, out=tmp_path, config=None)[1]))
     assert first.version != found[0].version
     assert (first.start, first.end) == (pytest.approx(BEGAN + 30, abs=0.3), pytest.approx(BEGAN + 100, abs=0.3))
 

@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.analyze import write_answers
-from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
+from epochcast.analyzer.fleet.analyze import write_results
+from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.fleet.tables import SCHEMAS
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.regressor import LatencyPredictor
@@ -34,10 +34,8 @@ def findings() -> Iterator[Finding]:
     dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}  # so that to move surely saves
     devices = [device(f"straggling{NASTY}", index, "Tesla V100-SXM2-16GB", **dear) for index in range(4)]
     for of, more in zip(devices, (0.8, 0.81, 0.79, 1.0), strict=True):
-        holes = Quality(
-            5400, 10.0, 0.1, 20.0, ("sm_active",), ("power",), (SIMULATED, f"10.5 % of the ticks are missing {NASTY}")
-        )
-        yield finding(of, span(of, more_work=more), quality=holes if more == 1.0 else replace(WHOLE, problems=(SIMULATED,)))
+        holes = Quality(5400, 10.0, 0.1, 20.0, ("sm_active",), ("power",), (f"10.5 % of the ticks are missing {NASTY}",))
+        yield finding(of, span(of, more_work=more), quality=holes if more == 1.0 else WHOLE)
 
 
 BROKEN = [f"broken/{number}.parquet" for number in range(40)]
@@ -49,17 +47,19 @@ def made(advisor: Advisor, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     out = tmp_path_factory.mktemp("fleet")
     advanced: list[int] = []
     predictor = LatencyPredictor.load(catalog=advisor.catalog)
-    advisor = Advisor(
+    advisor = Advisor(  # these jobs are of ten minutes
         advisor.catalog, predictor, advisor.instances, JobQuestion(switch_usd=0.0)
-    )  # these jobs are of ten minutes
-    summary = write_answers(findings(), FAILURES, advisor, out, analysed=f"traces {NASTY}", advance=advanced.append)
+    )
+    summary = write_results(findings(), FAILURES, advisor, out, analysed=f"traces {NASTY}", advance=advanced.append)
     assert sum(advanced) == summary["jobs"]
     return out, summary
 
 
 def test_the_summary_adds_up_to_the_jobs_table(made: tuple[Path, dict[str, Any]]) -> None:
     out, summary = made
-    assert sorted(one.name for one in out.iterdir()) == ["jobs.parquet", "report.html", "summary.json"]
+    assert sorted(one.name for one in out.iterdir()) == sorted(
+        [*(f"{name}.parquet" for name in SCHEMAS), "report.html", "summary.json"]
+    )
     assert json.loads((out / "summary.json").read_text()) == summary
     assert (summary["gpus"], summary["traces"], summary["failed"], summary["simulated"]) == (60, 60, 40, 60)
     assert summary["found"] == {"epochs": 46, "steps": 7, "none": 0, "idle": 7}
@@ -78,30 +78,30 @@ def test_the_summary_adds_up_to_the_jobs_table(made: tuple[Path, dict[str, Any]]
     assert summary["stragglers"]["jobs"] == 1
     assert summary["stragglers"]["worst"][0]["straggler_trace"].endswith("3.parquet")
     assert summary["stragglers"]["gpu_hours"] == pytest.approx(0.2 * 3 / 6, rel=1e-3)
-    assert summary["quality"]["with_problems"] == 1, "simulation is no fault of the data"
+    assert summary["quality"]["with_problems"] == 1
     assert [row["count"] for row in summary["failures"]["kinds"]] == [40], "kinds differ by more than figures and names"
 
 
 @pytest.mark.parametrize("failures", [[], FAILURES[:1]])
 def test_a_fleet_without_anything_is_told_too(advisor: Advisor, tmp_path: Path, failures: list[Failure]) -> None:
-    summary = write_answers([], failures, advisor, tmp_path, analysed="nothing")
+    summary = write_results([], failures, advisor, tmp_path, analysed="nothing")
     assert (summary["gpus"], summary["jobs"], summary["failed"]) == (0, 0, len(failures))
     assert pq.read_table(tmp_path / "jobs.parquet").num_rows == 0
     assert "NaN" not in (tmp_path / "summary.json").read_text()
 
 
 def test_a_full_disk_is_one_sentence(advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, trace: str, span: object) -> None:
+    def full(spans: SpansByStart, span: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(SpansByStart, "add", full)
     with pytest.raises(InputError, match="disk is full; make room"):
-        write_answers(fleet(1), [], advisor, tmp_path, analysed="x")
+        write_results(fleet(1), [], advisor, tmp_path, analysed="x")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_names_of_idle_gpus_are_escaped_too(advisor: Advisor, tmp_path: Path) -> None:
-    write_answers([finding(device(NASTY, 0, NASTY), idle_s=600.0)], [], advisor, tmp_path, analysed="x")
+    write_results([finding(device(NASTY, 0, NASTY), idle_s=600.0)], [], advisor, tmp_path, analysed="x")
     page = _Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "script" not in page.tags and page.text.count(NASTY) >= 2
 
@@ -110,7 +110,7 @@ def test_the_same_findings_in_any_order_give_the_same_jobs(advisor: Advisor, tmp
     tables = []
     for name, order in (("a", list(fleet(2))), ("b", list(fleet(2))[::-1])):
         (tmp_path / name).mkdir()
-        write_answers(order, [], advisor, tmp_path / name, analysed="x")
+        write_results(order, [], advisor, tmp_path / name, analysed="x")
         tables.append(pq.read_table(tmp_path / name / "jobs.parquet"))
     assert tables[0].equals(tables[1])
 

@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import closing, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,13 @@ def until(true: Callable[[], object], seconds: float = 120.0) -> None:
         time.sleep(0.02)
 
 
-def parts(out: Path) -> Sequence[Path]:
-    return sorted((out / "parts").glob("[0-9]*.parquet"))
+def kept(out: Path) -> int:
+    """Traces of which a run has kept something."""
+    try:
+        with closing(sqlite3.connect(f"file:{out / 'findings.sqlite'}?mode=ro", uri=True)) as file:
+            return int(file.execute("SELECT count(*) FROM results").fetchone()[0])
+    except sqlite3.OperationalError:  # it is not there yet
+        return 0
 
 
 def ended(pid: int) -> bool:
@@ -103,7 +109,7 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     run = subprocess.Popen(
         command(traces, "--out", tmp_path, "--processes", 1), start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    until(lambda: parts(tmp_path))
+    until(lambda: kept(tmp_path))
     children = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
     run.send_signal(sign)
     said = run.communicate(timeout=60)[1]
@@ -111,7 +117,7 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     assert ("run the same command again" in said) == (sign != signal.SIGKILL)
     until(lambda: all(map(ended, children)), 10)
     assert not (tmp_path / "gpus.parquet").exists()
-    held = sum(pq.read_metadata(path).num_rows for path in parts(tmp_path))
+    held = kept(tmp_path)
     assert 0 < held < GPUS
     told = analyze(traces, "--out", tmp_path, "--processes", 2)
     # The trace that failed is tried again, whether or not it had been.
@@ -152,7 +158,7 @@ def test_a_worker_that_is_lost_costs_no_trace(
 ) -> None:
     cluster.add_worker()
     run = subprocess.Popen(command(traces, "--out", tmp_path, "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: parts(tmp_path))
+    until(lambda: kept(tmp_path))
     cluster.kill_worker(0)
     assert run.wait(200) == 0
     found = tables(tmp_path)
@@ -170,7 +176,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
     out, cluster = tmp_path / "out", Cluster(tmp_path)
 
     def end() -> None:
-        until(lambda: parts(out))
+        until(lambda: kept(out))
         cluster.scheduler.kill()
 
     ending = threading.Thread(target=end)

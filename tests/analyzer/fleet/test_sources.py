@@ -79,7 +79,7 @@ def test_a_pipe_is_no_trace_and_a_name_that_is_no_text_is_one(tmp_path: Path, wr
     (tmp_path / "link.parquet").symlink_to("\udcff.parquet")
     found = analysed(Looking(load_catalog()), listed(tmp_path))
     assert sorted(one.trace for one in found) == ["\\udcff.parquet", "link.parquet"]
-    FindingsStore(tmp_path / "out").add(found)
+    FindingsStore(tmp_path / "out" / "findings.sqlite").add(found)
     assert not any(isinstance(one, Failure) for one in found)
 
 
@@ -109,7 +109,7 @@ def test_times_in_milliseconds_and_halves_of_characters_fail_alone(tmp_path: Pat
     pq.write_table(pa.table({"time": 1.8e12 + 100 * np.arange(900), "power": np.ones(900)}), tmp_path / "ms.parquet")
     (tmp_path / "half.csv").write_text('# {"uuid": "\\ud800"}\ntime,power\n1,1\n2,1\n')
     half, late = analysed(Looking(load_catalog()), sorted(listed(tmp_path), key=lambda one: one.name))
-    FindingsStore(tmp_path / "out").add([half, late])
+    FindingsStore(tmp_path / "out" / "findings.sqlite").add([half, late])
     assert isinstance(late, Failure)
     assert isinstance(half, Failure)
     assert late.error == "'ms.parquet' holds the time 1.8e+12; times are unix seconds, not milliseconds"

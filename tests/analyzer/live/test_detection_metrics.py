@@ -2,12 +2,13 @@
 
 import logging
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.metrics import DetectionMetrics, View, catalog
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
+from epochcast.analyzer.live.metrics import DetectionMetrics, catalog
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.detector import Cycle, Detection
 
@@ -22,10 +23,10 @@ CYCLES = (
 )
 SAVES = replace(REPORT, device=device("GPU-3"), detection=replace(FOUND, period_s=12.0, cycles=CYCLES))
 STEPS = replace(REPORT, device=device("GPU-2"), detection=replace(FOUND, verdict="steps", period_s=0.5), epochs=())
-VIEW = View(
-    {"GPU-1": REPORT, "GPU-2": STEPS, "GPU-3": SAVES},
-    [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5, clock_offset_s=-3.5)],
+REPORTS = {"GPU-1": REPORT, "GPU-2": STEPS, "GPU-3": SAVES}
+WATCHER = WatcherReport(
     WatcherHealth(backlog=3, dropped=4, cpu_s=0.5, store_errors=6, gpus=2),
+    [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5, clock_offset_s=-3.5)],
 )
 LABELS = {"gpu": "0", "name": "Tesla T4", "node": "node-1"}
 
@@ -33,7 +34,7 @@ LABELS = {"gpu": "0", "name": "Tesla T4", "node": "node-1"}
 @pytest.fixture
 def registry() -> CollectorRegistry:
     made = CollectorRegistry()
-    made.register(DetectionMetrics(lambda: VIEW))
+    made.register(DetectionMetrics(lambda: (REPORTS, WATCHER)))
     return made
 
 
@@ -85,7 +86,7 @@ def test_of_many_sources_those_in_trouble_are_named_and_the_others_counted() -> 
     down = [SourceStatus("node", f"http://x-{n}", False, "gone", 9, 9) for n in range(12)]
     off = SourceStatus("node", "http://y", True, polls=9, clock_offset_s=-40.0)
     registry = CollectorRegistry()
-    registry.register(DetectionMetrics(lambda: View({}, [*fine, *down, off], None)))
+    registry.register(DetectionMetrics(lambda: ({}, WatcherReport(None, [*fine, *down, off]))))
     (ups,) = (family for family in registry.collect() if family.name == "epochcast_analyzer_source_up")
     named = {sample.labels["source"] for sample in ups.samples}
     assert len(named) == 100
@@ -96,7 +97,7 @@ def test_of_many_sources_those_in_trouble_are_named_and_the_others_counted() -> 
 
 
 def test_a_view_that_fails_takes_no_page_down(caplog: pytest.LogCaptureFixture) -> None:
-    def fails() -> View:
+    def fails() -> NoReturn:
         raise OSError("the disk is gone")
 
     registry = CollectorRegistry()

@@ -301,8 +301,8 @@ def test_a_metric_that_comes_later_is_used_from_the_next_job_on(catalog: Catalog
         values = {name: column for name, column in part.values.items() if at >= 600 or name not in late}
         epochs += watch.take(replace(part, values=values)).epochs
         if at == 800:
-            assert "dram_active" not in watch.metrics
-    assert "dram_active" in watch.metrics
+            assert "dram_active" not in watch._metrics
+    assert "dram_active" in watch._metrics
     second = [epoch for epoch in epochs if epoch.start > trace.epoch_ends[7]]
     check_epochs(second, trace)
     assert len(second) == 8

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.live.stored_reports import StoredReports
+from epochcast.analyzer.live.state_store import GpuChange, StateStore, StoredReports
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
 from epochcast.detector import Detection
 

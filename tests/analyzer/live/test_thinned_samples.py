@@ -26,7 +26,7 @@ def test_statistics_of_a_thinned_job_are_those_of_all_of_it(trace: SimulatedTrac
     spans = list(zip(trace.epoch_starts.tolist(), trace.epoch_ends.tolist(), strict=True))
     metrics = {name: column for name, column in trace.metrics.items() if name in METRICS}
     samples = filled(trace, trace.time.size, 600)
-    assert samples.stride >= 4
+    assert samples._stride >= 4
     whole = summarise("T4", trace.time, metrics, spans)
     thinned = summarise("T4", *samples.job(), spans)
     for name, statistics in whole.metrics.items():
@@ -42,8 +42,8 @@ def test_another_job_begins_with_its_own_rows_only(trace: SimulatedTrace) -> Non
     samples.begin_job(trace.time[11_000])
     time, values = samples.job()
     np.testing.assert_array_equal(time, trace.time[11_000:12_000])
-    assert samples.stride == 1
+    assert samples._stride == 1
     np.testing.assert_array_equal(values["power"], trace.metrics["power"][11_000:12_000].astype(np.float32))
     samples = filled(trace, 12_000, 100)
     samples.begin_job(trace.time[2_000])  # longer ago than what is held in full
-    assert samples.job()[0][0] == pytest.approx(trace.time[2_000], abs=0.1 * samples.stride)
+    assert samples.job()[0][0] == pytest.approx(trace.time[2_000], abs=0.1 * samples._stride)

@@ -1,4 +1,4 @@
-"""Networks and blocks by what the user calls them."""
+"""Networks by what the user calls them."""
 
 import sys
 from importlib.util import find_spec
@@ -9,9 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.convmeter.counting import block_path  # noqa: E402
 from epochcast.analyzer.backends.network import find as finding  # noqa: E402
 from epochcast.analyzer.backends.network.find import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
@@ -133,23 +131,3 @@ def test_operators_that_torchvision_lacks_are_declared_one_after_the_other(monke
     monkeypatch.setattr(finding, "import_module", load)
     monkeypatch.setattr(finding, "sys", SimpleNamespace(modules={}))
     assert finding.import_torchvision() is loaded
-
-
-class Twig(nn.Sequential):
-    pass
-
-
-TREE = nn.Sequential(Twig(nn.Conv2d(3, 4, 1), Twig(nn.Conv2d(4, 4, 1))), Twig(nn.Conv2d(4, 8, 1)))
-
-
-@pytest.mark.parametrize(
-    ("text", "path"), [("0.1", "0.1"), ("Twig0", "0"), ("Twig1", "0.1"), ("Twig2", "1"), ("Conv2d2", "1.0"), ("1", "1")]
-)
-def test_blocks_go_by_path_or_by_class_and_number(text: str, path: str) -> None:
-    assert block_path(TREE, text) == path
-
-
-@pytest.mark.parametrize(("text", "said"), [("Twig3", "did you mean Twig2"), ("nothing", "give a path such as")])
-def test_unknown_blocks_are_refused(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        block_path(TREE, text)

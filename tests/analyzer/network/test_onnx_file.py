@@ -15,12 +15,12 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
-from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of  # noqa: E402
+from epochcast.analyzer.backends.convmeter.metrics import metrics_of  # noqa: E402
 from epochcast.analyzer.backends.network.onnx_file import read_onnx  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import graph_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 
@@ -103,7 +103,7 @@ def test_the_graph_is_that_of_the_module(
     assert kinds[0] == kinds[1]
     if from_file.words == from_torch.words:
         np.testing.assert_allclose(from_file.sizes, from_torch.sizes)
-        for name in ("hyper_parameters", "edges", "edge_types", "edge_elements"):
+        for name in ("hyper_parameters", "edges"):
             np.testing.assert_array_equal(getattr(from_file, name), getattr(from_torch, name))
     assert from_file.column("flops").sum() == from_torch.column("flops").sum()
 
@@ -113,19 +113,14 @@ def test_the_metrics_are_those_of_the_network_at_any_size_and_batch(tmp_path: Pa
     network = Images()
 
     def of_torch(size: int) -> dict[str, float]:
-        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size).values)
+        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size))
 
     fixed = export(network, torch.zeros(4, 3, 32, 32), tmp_path / "fixed.onnx", {})
-    found = metrics_of(fixed, 32)
-    assert (found.network, found.block, found.image_size) == ("fixed.onnx", "", 32)
-    assert dict(found.values) == of_torch(32)
+    assert metrics_of(fixed, 32) == of_torch(32)
     opened = export(network, torch.zeros(1, 3, 32, 32), tmp_path / "open.onnx", {0: "n", 2: "h", 3: "w"})
-    assert dict(metrics_of(opened, 64).values) == of_torch(64)
+    assert metrics_of(opened, 64) == of_torch(64)
     with pytest.raises(InputError, match="exported for image size 32, not 64"):
         metrics_of(fixed, 64)
-    for refused in (lambda: metrics_of(fixed, 32, "layer1.0"), lambda: top_block_metrics_of(fixed, 32)):
-        with pytest.raises(InputError, match="does not name the blocks"):
-            refused()
 
 
 Shape = Sequence[int | str]
@@ -170,7 +165,7 @@ def test_a_convolution_and_what_follows(tmp_path: Path) -> None:
     assert graph.column("flops").tolist() == [2 * 3 * 8 * 30 * 18, 3 * 8 * 30, 3 * 8 * 30, 2 * 3 * 5 * 8]
     assert graph.column("weights").tolist() == [8 * 18 + 8, 0, 0, 45]
     assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
-    assert (graph.weight_elements, graph.name) == (8 * 18 + 8 + 45, "net.onnx")
+    assert graph.name == "net.onnx"
 
 
 @pytest.mark.parametrize(
@@ -302,4 +297,4 @@ def test_weights_in_a_file_that_is_missing_are_not_needed(tmp_path: Path) -> Non
     onnx.save(made, str(path), save_as_external_data=True, location="weights.bin", size_threshold=16)
     (tmp_path / "weights.bin").unlink()
     graph = graph_of(NetworkConfiguration(str(path), 2))
-    assert (graph.words, graph.weight_elements) == (("linear",), 2400)
+    assert graph.words == ("linear",)

@@ -1,12 +1,9 @@
 """The node analyzer as it is run; what it finds next to an agent: tests/owner/test_dashboards.py."""
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from ...processes import Process
 
@@ -91,42 +88,3 @@ def test_the_service_where_only_the_nodes_packages_are_installed_names_what_to_d
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith("in place of the dot, or add --node next to an agent\n")
-
-
-BAD = [
-    (["--port", "99999"], "port is 99999"),
-    (["--agent", "nowhere"], "full address"),
-    (["--config", "absent.toml"], "absent.toml"),
-    (["--state", "/dev/null/state.db"], "/dev/null/state.db"),
-    (["--no-such-flag"], "--no-such-flag"),
-    (["--config", "gpus.toml"], "GPU file 'none.toml'"),
-]
-
-
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str]]:
-    """Exit status and standard error of each bad usage, all asked of one process: to start one takes longer than to ask."""
-    folder = tmp_path_factory.mktemp("bad-usage")
-    (folder / "gpus.toml").write_text('gpus = "none.toml"\nport = 0\n')
-    code = (
-        "import sys\n"
-        "from epochcast.analyzer.entry import main\n"
-        f"for arguments in {[arguments for arguments, _ in BAD]!r}:\n"
-        "    sys.argv = ['epochcast', 'serve', '--node', '--state', 's.db', *arguments]\n"
-        "    try:\n"
-        "        status = main()\n"
-        "    except SystemExit as ended:\n"
-        "        status = ended.code\n"
-        "    print(f'<{status}>', file=sys.stderr, end='', flush=True)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=120)
-    return [(int(status), said) for said, status in re.findall(r"(.*?)<(\d+)>", done.stderr, re.DOTALL)]
-
-
-@pytest.mark.parametrize("case", range(len(BAD)), ids=[said for _, said in BAD])
-def test_bad_usage_is_one_sentence(refused: list[tuple[int, str]], case: int) -> None:
-    assert len(refused) == len(BAD)
-    status, told = refused[case]
-    assert status == 2
-    assert told.count("\n") == 1 and told.endswith("\n")
-    assert BAD[case][1] in told

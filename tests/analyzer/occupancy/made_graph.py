@@ -13,7 +13,6 @@ def made_graph(
     name: str = "made",
     batch: int = 1,
     edges: Sequence[tuple[int, int]] = (),
-    edge_elements: float = 1.0,
     unknown: dict[str, int] | None = None,
 ) -> ComputationGraph:
     """``word`` and what applies of HYPER_PARAMETERS and SIZES."""
@@ -28,9 +27,5 @@ def made_graph(
         fixed=fixed,
         floating=np.array([one.get("floating", True) for one in operators], dtype=bool),
         edges=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
-        edge_types=np.zeros(len(edges), dtype=np.int64),
-        edge_elements=np.full(len(edges), edge_elements),
-        edge_fixed=np.zeros(len(edges)),
-        weight_elements=float(fixed.sum()),
         unknown=unknown or {},
     )

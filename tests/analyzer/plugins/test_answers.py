@@ -9,11 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.plugins.question import body_of
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.models import save_predictor
@@ -53,11 +51,6 @@ EXAMPLES = [
 ]
 
 
-def test_precisions_are_all_there() -> None:
-    asked, _null = body_of(DistributedQuestion).model_json_schema()["properties"]["precision"]["anyOf"]
-    assert asked["enum"] == list(PRECISIONS)
-
-
 @pytest.mark.parametrize(("backend", "question"), EXAMPLES)
 def test_examples_are_answered(client: TestClient, backend: str, question: dict[str, Any]) -> None:
     shorter = {"sequence": 16} if "sequence" in question else {}  # each step is traced: 128 of them take five seconds
@@ -78,20 +71,6 @@ def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callab
     (tmp_path / "llama.json").write_text(json.dumps(CONFIG))
     expected = told("distributed", "--model", str(tmp_path / "llama.json"), "--gpu", "T4")
     assert ask(client, "distributed", config=CONFIG, gpu="T4") == expected
-
-
-@pytest.mark.parametrize(
-    ("question", "arguments"),
-    [
-        ({"blocks": ["layer1.0", "Bottleneck4"]}, "--block layer1.0 --block Bottleneck4"),
-        ({"recipe": "paper", "batches": [4, 8]}, "--recipe paper --batch 4 --batch 8"),
-    ],
-)
-def test_convmeter_is_the_command_lines_answer(
-    client: TestClient, told: Callable[..., Any], cpu_model: Path, question: dict[str, Any], arguments: str
-) -> None:
-    expected = told("convmeter", "--network", "resnet50", "--model", str(cpu_model), *arguments.split())
-    assert ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question) == expected
 
 
 def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Callable[..., Any], tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_distributed_questions_without_an_answer(client: TestClient, question: d
         ("convmeter", {}, "network is missing"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "model": "../x"}, "no model '../x' is configured"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "batches": [2**30]}, "batches[0] is 1073741824"),
-        ("occupancy", {"network": "lstm", "gpus": ["T4"], "hidden": 10**6}, "hidden is 1000000"),
+        ("occupancy", {"network": "lstm", "gpus": ["T4"], "sequence": 10**6}, "sequence is 1000000"),
         ("occupancy", {"network": "lenet", "onnx": "AAAA", "gpus": ["T4"]}, "onnx is unknown"),
     ],
 )

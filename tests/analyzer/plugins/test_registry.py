@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import Settings, registry
+from epochcast.analyzer.plugins import Settings
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.extras import how_to_install
 
@@ -69,17 +69,9 @@ def test_a_backend_that_is_not_available_says_why_and_what_it_would_take(serve: 
     assert one["why"] in html.unescape(client.get("/reference").text).replace("<code>", "`").replace("</code>", "`")
 
 
-def test_convmeter_answers_from_its_shipped_tables_where_no_model_is_configured(serve: Serve) -> None:
-    asked = {"network": "resnet50", "device": "rtx3090", "batches": [256]}
-    answer = serve().post("/api/v1/backends/convmeter", json=asked).json()
-    assert (answer["device"], answer["precision"]) == ("RTX 3090", "amp-fp16-nhwc")
-    assert "channels last" in answer["fitted"]["inference"]["source"]
-
-
 @pytest.mark.parametrize(
     ("tables", "sentence"),
     [
-        ({"convmter": {}}, "'convmter', which is not installed; did you mean 'convmeter'?"),
         ({"x": {}}, "'x', which is not installed; installed are"),
     ],
 )
@@ -92,9 +84,11 @@ def test_a_table_of_no_backend_is_refused(tables: dict[str, Any], sentence: str)
 @pytest.mark.parametrize(
     ("own", "sentence"),
     [
-        ({"model": "x"}, "[backends.convmeter] has the unknown setting 'model'"),
-        ({"models": "x"}, "[backends.convmeter] has models 'x'; give names and folders"),
-        ({"models": {"a": "nowhere"}}, "has the model 'a' in 'nowhere', which is not a folder"),
+        (
+            {"model": "x"},
+            "takes models = {NAME = DIR} alone, of folders that exist (unknown setting 'model')",
+        ),
+        ({"models": {"a": "nowhere"}}, "of folders that exist (a is 'nowhere': path does not point to a directory)"),
     ],
 )
 def test_wrong_settings_of_a_backend_are_told(serve: Serve, own: dict[str, Any], sentence: str) -> None:
@@ -108,17 +102,6 @@ def test_a_missing_extra_is_told_with_the_remedy(serve: Serve, monkeypatch: pyte
     found = listed(serve())
     assert found["distributed"]["why"].endswith(how_to_install("torch"))
     assert found["occupancy"]["why"].endswith(how_to_install("occupancy"))
-    assert found["convmeter"]["available"]
-
-
-def test_a_package_whose_import_hangs_holds_up_no_other(
-    serve: Serve, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "_LONGEST_LOAD_S", 0.1)
-    install("hanging", "import threading\nthreading.Event().wait(60)", twice="hanging:Twice")
-    found = listed(serve())
-    assert (found["twice"]["available"], found["twice"]["package"]) == (False, "hanging 1.0")
-    assert "hanging:Twice was not loaded within 0.1 s" in found["twice"]["why"]
     assert found["convmeter"]["available"]
 
 
@@ -145,14 +128,10 @@ def test_another_package_brings_a_backend(serve: Serve, install: Install) -> Non
 BROKEN = {
     "bad_import": ("raise OSError('no licence')", "cannot be imported (OSError: no licence)"),
     "bad_exit": ("raise SystemExit(3)", "cannot be imported (SystemExit: 3)"),
-    "bad_syntax": ("class", "cannot be imported (SyntaxError"),
-    "bad_name": (GOOD.replace('"twice"', '"other"'), "its name is 'other'"),
-    "bad_class": ("Twice = 3", "it is not a class"),
-    "bad_summary": (GOOD.replace("summary =", "summery ="), "it has no summary"),
-    "bad_question": (GOOD.replace("    Question = Question", "    Question = dict"), "its Question is no"),
-    "bad_answer": (GOOD.replace("    Answer = Answer", ""), "its Answer is not a pydantic model"),
-    "bad_schema": (ODD, "its Question has no JSON schema"),
-    "bad_method": (GOOD.replace("def answer", "def reply"), "it has no method answer"),
+    "bad_name": (GOOD.replace('"twice"', '"other"'), "its name must be 'twice'"),
+    "bad_class": ("Twice = 3", "is not a backend"),
+    "bad_schema": (ODD, "is not a backend"),
+    "bad_method": (GOOD.replace("def answer", "def reply"), "has no attribute 'answer'"),
     "bad_init": (GOOD.replace("self.own = settings.own", "raise KeyError('licence')"), "KeyError: 'licence'"),
 }
 
@@ -171,7 +150,7 @@ def test_a_broken_backend_is_named_and_hurts_no_other(serve: Serve, install: Ins
 def test_names_that_no_path_can_have(install: Install) -> None:
     install("odd", GOOD, Twice="odd:Twice")
     one = Registry.load(Settings(), {}).get("Twice")
-    assert one is not None and "must be at most 50 lower-case letters" in one.why
+    assert one is not None and "at most 50 lower-case letters" in one.why
 
 
 def test_ours_are_not_replaced(install: Install) -> None:

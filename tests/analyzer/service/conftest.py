@@ -103,8 +103,6 @@ def made(
     yield Parts(
         settings=settings,
         store=store,
-        catalog=advisor.catalog,
-        instances=advisor.instances,
         advisor=advisor,
         analysis=analysis,
         workers=workers,

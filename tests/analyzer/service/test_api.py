@@ -17,8 +17,6 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import detection_of_upload
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.regressor import LatencyPredictor, load_catalog
-from epochcast.regressor.profile_json import read_profile
 from lab.simulator import simulate
 
 from .conftest import SLURM_JOB
@@ -86,13 +84,6 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert all(row["gpus"] == row["instance"]["count"] * row["instances"] for row in where["placements"])
 
 
-def test_a_plan_is_kept_and_shown(client: TestClient, parts: Parts) -> None:
-    response = client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json={"epochs": 90})
-    assert (response.status_code, response.content) == (204, b"")
-    assert got(client, f"/api/v1/jobs/{SLURM_JOB}")["plan"]["epochs"] == 90
-    assert parts.store.plans()[SLURM_JOB]["epochs"] == 90
-
-
 def test_a_read_only_service_keeps_no_plan(parts: Parts) -> None:
     settings = parts.settings.model_copy(update={"read_only": True})
     client = TestClient(create_app(changed(parts, settings=settings)))
@@ -109,17 +100,6 @@ def test_what_was_not_seen_is_404(client: TestClient, path: str) -> None:
 
 
 # Questions
-
-
-def test_a_prediction_is_what_the_library_predicts(client: TestClient) -> None:
-    response = client.post("/api/v1/predictions", json={"profiles": [example_profile()], "targets": ["A100 SXM4 40GB", "L4"]})
-    assert response.status_code == 200, response.text
-    by_gpu = {row["gpu"]: row for row in response.json()["predictions"]}
-    catalog = load_catalog()
-    for one in LatencyPredictor.load(None, catalog).predict(read_profile(example_profile()), ["A100 SXM4 40GB", "L4"]):
-        row = by_gpu[one.gpu]
-        assert (row["seconds"], row["low"], row["high"]) == pytest.approx((one.seconds, one.low, one.high))
-        assert row["ratio"] == pytest.approx(one.ratio)
 
 
 def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
@@ -220,7 +200,7 @@ def test_a_parameter_that_nobody_knows_is_refused(client: TestClient, path: str,
 
 def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
     gpus = got(client, "/api/v1/catalog/gpus")["gpus"]
-    assert [gpu["name"] for gpu in gpus] == [gpu.name for gpu in parts.catalog.values()]
+    assert [gpu["name"] for gpu in gpus] == [gpu.name for gpu in parts.advisor.catalog.values()]
     prices = got(client, "/api/v1/prices", gpu="Tesla T4", cloud="aws")["prices"]
     assert prices
     assert {(row["gpu"], row["cloud"]) for row in prices} == {("T4", "aws")}

@@ -20,7 +20,6 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service.parts import Parts
-from epochcast.analyzer.service.uploads import MOST_CELLS
 
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
@@ -222,12 +221,3 @@ def test_whatever_is_sent_is_answered_or_refused(client: TestClient, parts: Part
     assert fuzz(client, UPLOADS[kind], 25) >= 8
     assert parts.workers.restarts == restarts  # no upload ended a process, or took it all of its time
     assert client.get("/healthz").status_code == 200
-
-
-def test_a_parquet_file_that_unfolds_to_too_much_is_refused(client: TestClient) -> None:
-    rows = MOST_CELLS // 2 + 1
-    one = pa.array([1.0]).dictionary_encode()
-    bomb = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), one.dictionary)
-    body = _parquet_file({"time": bomb, "sm_active": bomb}, compression="zstd")
-    assert len(body) < 1_000_000
-    assert check(client, ("/api/v1/traces/detections", PARQUET, body)) == 422

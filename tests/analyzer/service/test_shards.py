@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -148,10 +147,3 @@ def test_another_number_of_shards_than_configured_is_refused(shard: str, shards:
     own = Settings(state=tmp_path / "state.db", shards=["http://127.0.0.1:1"] * shards)
     with pytest.raises(InputError, match=f"--shard is {shard}, but the setting shards lists {shards}"):
         serve_shard(own, Shard.parse(shard))
-
-
-@pytest.mark.parametrize("shard", ["5/4", "a/b"])
-def test_what_is_no_shard_is_one_sentence(shard: str) -> None:
-    command = [sys.executable, "-m", "epochcast.analyzer", "serve", "--shard", shard]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and repr(shard) in done.stderr

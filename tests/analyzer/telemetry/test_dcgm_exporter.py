@@ -87,7 +87,7 @@ def test_the_same_gpus_values_and_epochs_of_either_generation_and_of_both(past: 
     found = polled(url)
     assert sorted(found) == ["GPU-0", "GPU-1", "GPU-2"]
     with closing(PrometheusSource(PrometheusSettings(url=url))) as source:  # as `fleet analyze` asks
-        assert [gpu.device.uuid for gpu in source.gpus_between(middle - 30.0, middle + 30.0)] == sorted(found)
+        assert [device.uuid for device, _ in source.gpus_between(middle - 30.0, middle + 30.0)] == sorted(found)
     devices = [found[uuid][0].device for uuid in sorted(found)]
     assert [(device.node, device.label, device.name) for device in devices] == [
         (f"node-{gpu}", str(gpu), "Tesla T4") for gpu in range(3)

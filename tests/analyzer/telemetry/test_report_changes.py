@@ -97,14 +97,6 @@ def test_many_come_in_pages(node: Node, source: NodeSource, monkeypatch: pytest.
     assert [len(page) for page in node.sent[3:]] == [2, 1]
 
 
-def test_a_client_that_knows_no_marks_gets_all_at_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "REPORTS", 2)
-    environ = {"PATH_INFO": "/api/v1/reports", "QUERY_STRING": "", "REQUEST_METHOD": "GET"}
-    setup_testing_defaults(environ)
-    answer = json.loads(b"".join(node.api(environ, lambda *_: None)))
-    assert len(answer["reports"]) == 5 and not answer["more"]
-
-
 def test_what_is_wrong_at_a_node_is_passed_on(node: Node, source: NodeSource) -> None:
     agent = SourceStatus("agent", "http://127.0.0.1:9911", error="agent http://127.0.0.1:9911 does not answer: refused")
     node.watcher.report = WatcherReport(WatcherHealth(store_error="disk full"), [agent])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SIZES = ("read", "written", "temporary", "weights", "flops")
-"""Columns of :attr:`ComputationGraph.sizes`: elements of activations read and written, of intermediate results that the
-operator makes for itself (a convolution's unfolded input, attention's scores, gates), of weights, and floating-point
+SIZES = ("read", "written", "weights", "flops")
+"""Columns of :attr:`ComputationGraph.sizes`: elements of activations read and written, of weights, and floating-point
 operations (a multiply-add counts two)."""
 
 HYPER_PARAMETERS = (
@@ -28,12 +27,24 @@ Features: channels of a convolution, sides of a dense layer, hidden size of a re
 of attention, the window of a pool. ``strided``: 1 where an input is not contiguous, so that its elements lie apart.
 """
 
-EDGE_TYPES = ("direct", "viewed", "backward")
-"""Whether an answer is used as it is in memory, through views (a transposition, a slice, another shape), or whether the edge
-is the way back of its gradient.
+PRODUCTS = ("convolution", "transposed_convolution", "linear", "matmul")
+RECURRENT = {"lstm": 4, "gru": 3, "rnn": 1}
+"""Gates of each recurrent layer."""
 
-The paper's edge types are forward and backward (Table I); a graph as it is read has the first two alone.
-"""
+_PER_ELEMENT = {
+    "softmax": 5.0,
+    "batch_norm": 4.0,
+    "layer_norm": 8.0,
+    "rms_norm": 5.0,
+    "group_norm": 8.0,
+    "gelu": 8.0,
+    "silu": 5.0,
+    "sigmoid": 4.0,
+    "tanh": 5.0,
+    "exponential": 2.0,
+    **dict.fromkeys(("concatenate", "copy", "pad", "index", "scatter", "create", "embedding", "random"), 0.0),
+}
+"""Of each element written; one for every other operator."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,7 @@ class ComputationGraph:
         sizes: shape (n, len(SIZES)), elements and FLOPs.
         fixed: shape (n, len(SIZES)), how much of the sizes is the same for every batch: weights, masks, positions.
         floating: shape (n,), whether it answers floating-point numbers, whose width the precision sets.
-        edges: shape (2, e): from the operator that writes a tensor to one that reads it, from before to.
-        edge_types: shape (e,), places in EDGE_TYPES.
-        edge_elements: shape (e,), elements of the tensors that go this way.
-        edge_fixed: shape (e,), how many of them are the same for every batch.
-        weight_elements: of the whole network, also where several operators read the same weight.
+        edges: shape (2, e): from the operator that writes a tensor to one that reads it, also through views.
         unknown: operators without a word, with how often each occurs.
         as_read: of a graph :meth:`in_training` the graph that it was made of.
     """
@@ -67,10 +74,6 @@ class ComputationGraph:
     fixed: Floats
     floating: NDArray[np.bool_]
     edges: Ints
-    edge_types: Ints
-    edge_elements: Floats
-    edge_fixed: Floats
-    weight_elements: float
     unknown: dict[str, int]
     as_read: ComputationGraph | None = None
 
@@ -90,15 +93,13 @@ class ComputationGraph:
             self,
             batch=batch,
             sizes=self.fixed + (self.sizes - self.fixed) * factor,
-            edge_elements=self.edge_fixed + (self.edge_elements - self.edge_fixed) * factor,
             as_read=None if self.as_read is None else self.as_read.at_batch(batch),
         )
 
     def in_training(self) -> ComputationGraph:
         """The graph of a training step, as fits on measured trainings know it, and predictors take it.
 
-        Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts. Next to each
-        edge that a tensor goes along is the one back along which its gradient comes (Table I).
+        Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts.
         """
         if self.as_read is not None:
             return self
@@ -108,55 +109,47 @@ class ComputationGraph:
         joins &= np.isclose(read, parts * written)
         for ends in self.edges:  # what comes in alone, or goes out, remains
             joins &= np.isin(np.arange(len(self)), ends)
-        forward = self._without(joins)
-        backward = np.full(forward.edges.shape[1], EDGE_TYPES.index("backward"))
-        return replace(
-            forward,
-            edges=np.concatenate([forward.edges, forward.edges[::-1]], axis=1),
-            edge_types=np.concatenate([forward.edge_types, backward]),
-            edge_elements=np.tile(forward.edge_elements, 2),
-            edge_fixed=np.tile(forward.edge_fixed, 2),
-            as_read=self,
-        )
+        return replace(self._without(joins), as_read=self)
 
     def in_inference(self) -> ComputationGraph:
-        """The graph of a forward pass in evaluation: without dropout and without edges back."""
+        """The graph of a forward pass in evaluation: without dropout."""
         graph = self.as_read or self
         return graph._without(np.array(graph.words) == "dropout")
 
     def _without(self, removed: NDArray[np.bool_]) -> ComputationGraph:
         """The graph without the operators of a mask of shape (n,): what read them reads what they read."""
-        reads: list[dict[int, tuple[int, float, float]]] = [{} for _ in self.words]
-        edges = zip(self.edges.T.tolist(), self.edge_types, self.edge_elements, self.edge_fixed, strict=True)
-        for (writer, reader), *edge in sorted(edges, key=lambda edge: (edge[0][1], edge[0][0])):  # so writers are done
-            through = reads[writer] if removed[writer] else {writer: edge}
-            for source, own in through.items():
-                known = reads[reader].get(source, (0, 0.0, 0.0))
-                reads[reader][source] = (
-                    max(known[0], own[0], edge[0]),
-                    known[1] + min(own[1], edge[1]),
-                    known[2] + min(own[2], edge[2]),
-                )
+        reads: list[set[int]] = [set() for _ in self.words]
+        for writer, reader in sorted(self.edges.T.tolist(), key=lambda edge: (edge[1], edge[0])):  # so writers are done
+            reads[reader] |= reads[writer] if removed[writer] else {writer}
         kept, number = ~removed, np.cumsum(~removed) - 1
-        new = [(number[w], number[r], *edge) for r in np.flatnonzero(kept) for w, edge in sorted(reads[r].items())]
-        columns = np.array(new, dtype=np.float64).reshape(-1, 5).T
+        new = [(number[writer], number[reader]) for reader in np.flatnonzero(kept) for writer in sorted(reads[reader])]
         return replace(
             self,
             words=tuple(word for word, own in zip(self.words, kept, strict=True) if own),
             **{name: getattr(self, name)[kept] for name in ("hyper_parameters", "sizes", "fixed", "floating")},
-            edges=columns[:2].astype(np.int64),
-            edge_types=columns[2].astype(np.int64),
-            edge_elements=columns[3],
-            edge_fixed=columns[4],
+            edges=np.array(new, dtype=np.int64).reshape(-1, 2).T,
         )
 
-    @cached_property
-    def peak_activations(self) -> float:
-        """The most elements of activations that lie in memory at once, if each is freed after its last use."""
-        n = len(self)
-        last = np.arange(n)
-        np.maximum.at(last, self.edges[0], self.edges[1])
-        change = np.zeros(n + 1)
-        np.add.at(change, np.arange(n), self.column("written"))
-        np.add.at(change, last + 1, -self.column("written"))
-        return float(np.cumsum(change)[:n].max(initial=0.0))
+
+def flops(word: str, hyper: Mapping[str, float], read: float, written: float) -> float:
+    """FLOPs of one call; ``hyper`` by HYPER_PARAMETERS, missing ones are 0, sizes in elements of activations.
+
+    Section III-C: a convolution's are 2·K·C·R·S·N·P·Q, and those of attention are those of its matrix products.
+    """
+    if word == "transposed_convolution":  # every element read meets every weight of its channel
+        window = hyper.get("kernel_height", 1.0) * hyper.get("kernel_width", 1.0)
+        return 2.0 * read * window * hyper.get("output_features", 0.0) / max(1.0, hyper.get("groups", 1.0))
+    if word in PRODUCTS:
+        return 2.0 * written * hyper.get("reduced", 0.0)
+    if word == "attention":  # queries with keys, and weights with values
+        return 4.0 * written * hyper.get("reduced", 0.0)
+    if word in RECURRENT:
+        hidden, layers = hyper.get("output_features", 0.0), max(1.0, hyper.get("layers", 1.0))
+        above = hidden * max(1.0, hyper.get("directions", 1.0))  # a layer reads both directions of the one before
+        widths = hyper.get("input_features", 0.0) + (layers - 1) * above + layers * hidden
+        return RECURRENT[word] * (2.0 * written * widths)  # the last layer's answer: steps x batch x hidden x directions
+    if word in ("max_pool", "average_pool"):
+        return written * max(1.0, hyper.get("reduced", 0.0))
+    if word in ("reduce", "arg_reduce", "scan"):
+        return read
+    return _PER_ELEMENT.get(word, 1.0) * written

@@ -18,10 +18,9 @@ from epochcast.analyzer.backends.network.recording import (
     record_evaluation,
     references,
 )
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, Delivery, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, Elements, GraphBuilder
 from epochcast.analyzer.backends.occupancy.graph.hyper_parameters import hyper_parameters
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
 from epochcast.analyzer.errors import InputError
 
 
@@ -88,9 +87,8 @@ _STATISTICS = {"running_mean", "running_var"}
 
 @dataclass(frozen=True)
 class _Memory:
-    """A storage: the tensor as which it was written or is held, which operator wrote it, and whether the input decides it."""
+    """A storage: which operator wrote it, and whether the input decides it."""
 
-    written: TensorReference
     writer: int | None = None
     of_the_input: bool = False
 
@@ -98,11 +96,6 @@ class _Memory:
     def weight(self) -> bool:
         """Parameters, buffers and constants are weights."""
         return self.writer is None and not self.of_the_input
-
-    def shown_by(self, tensor: Tensor) -> bool:
-        """Whether a tensor shows it in another order than it was written, or another part of it."""
-        written = self.written.meta
-        return tensor.numel() != written.numel() or (written.is_contiguous() and not tensor.is_contiguous())
 
 
 class _Reading:
@@ -118,8 +111,7 @@ class _Reading:
         self.builder = GraphBuilder(batch, every_reached)
         self.memories: dict[int, _Memory] = {}
         for number, tensor in recording.external.items():
-            held = TensorReference(number, tensor)
-            self.memories.setdefault(held.storage, _Memory(held, of_the_input=number in recording.inputs))
+            self.memories.setdefault(TensorReference(number, tensor).storage, _Memory(of_the_input=number in recording.inputs))
         for call in recording.calls:
             self._read(call)
 
@@ -151,7 +143,7 @@ class _Reading:
         """Make an operator a node of the graph."""
         builder, word = self.builder, word_of(name)
         statistics = [value for argument, value in arguments.items() if argument in _STATISTICS]
-        read, weights, deliveries, of_the_input = Elements(), 0, [], False
+        read, weights, reads, of_the_input = Elements(), 0, [], False
         for tensor in inputs:
             memory, elements = self.memories[tensor.storage], tensor.elements
             if tensor in statistics:
@@ -159,12 +151,10 @@ class _Reading:
             of_the_input |= memory.of_the_input
             if memory.weight:
                 weights += elements
-                builder.weights[str(tensor.storage)] = memory.written.elements
                 continue
-            own = builder.elements(elements, memory.of_the_input)
-            read += own
+            read += builder.elements(elements, memory.of_the_input)
             if memory.writer is not None:
-                deliveries.append(Delivery(memory.writer, memory.shown_by(tensor.meta), own))
+                reads.append(memory.writer)
         if word in ("linear", "matmul") and name != "linear":  # by what is multiplied, however it is called
             word = "linear" if weights else "matmul"
         # What a product adds comes after what is multiplied, though torch names it first.
@@ -172,6 +162,6 @@ class _Reading:
         hyper = hyper_parameters(word, [tensor.meta for tensor in ordered], tuple(answers[0].meta.shape), arguments)
         counted = answers[:1] if word in RECURRENT else answers
         written = sum((builder.elements(tensor.elements, of_the_input) for tensor in counted), Elements())
-        writer = builder.add(word, name, hyper, read, written, weights, answers[0].meta.is_floating_point(), deliveries)
+        writer = builder.add(word, name, hyper, read, written, weights, answers[0].meta.is_floating_point(), reads)
         for tensor in answers:
-            self.memories[tensor.storage] = _Memory(tensor, writer, of_the_input)
+            self.memories[tensor.storage] = _Memory(writer, of_the_input)

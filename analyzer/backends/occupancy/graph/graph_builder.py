@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from epochcast.analyzer.backends.network.operators import UNKNOWN
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.operator_work import flops, temporary
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph, flops
 from epochcast.analyzer.errors import InputError
 
 SAMPLES = 1009
@@ -32,20 +30,6 @@ class Elements:
         return Elements(self.all + other.all, self.fixed + other.fixed)
 
 
-class Delivery(NamedTuple):
-    """A tensor that an operator reads.
-
-    Args:
-        writer: number of the operator that wrote it.
-        viewed: whether it is read in another way than it was written.
-        elements: that are read.
-    """
-
-    writer: int
-    viewed: bool
-    elements: Elements
-
-
 @dataclass
 class GraphBuilder:
     """Collects operators and edges, in the order of execution.
@@ -56,7 +40,6 @@ class GraphBuilder:
 
     Attributes:
         linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
-        weights: elements of each weight that operators read, by its name.
     """
 
     batch: int
@@ -67,9 +50,8 @@ class GraphBuilder:
     sizes: list[tuple[float, ...]] = field(default_factory=list)
     fixed: list[tuple[float, ...]] = field(default_factory=list)
     floating: list[bool] = field(default_factory=list)
-    edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
+    edges: dict[tuple[int, int], None] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
-    weights: dict[str, int] = field(default_factory=dict)
 
     def elements(self, elements: int, of_the_input: bool) -> Elements:
         """Those of a tensor, which depends on the network's input or does not."""
@@ -88,7 +70,7 @@ class GraphBuilder:
         written: Elements,
         weights: float,
         floating: bool,
-        deliveries: Iterable[Delivery],
+        reads: Iterable[int],
     ) -> int:
         """Add the next operator; its number.
 
@@ -100,7 +82,7 @@ class GraphBuilder:
             written: elements of activations.
             weights: elements.
             floating: whether it answers floating-point numbers.
-            deliveries: what it reads of other operators.
+            reads: numbers of the operators whose answers it reads.
         """
         here = len(self.words)
         if not self.every_reached and any(value and value % self.batch == 0 for value in hyper.values()):
@@ -110,12 +92,10 @@ class GraphBuilder:
         self.words.append(word)
         self.hyper.append([hyper.get(name, 0.0) for name in HYPER_PARAMETERS])
         for sizes, a, b in ((self.sizes, read.all, written.all), (self.fixed, read.fixed, written.fixed)):
-            # temporary results and FLOPs are proportional to what is read and written, so their fixed parts are to theirs
-            sizes.append((a, b, temporary(word, hyper, a, b), weights, flops(word, hyper, a, b)))
+            # FLOPs are proportional to what is read and written, so their fixed parts are to theirs
+            sizes.append((a, b, weights, flops(word, hyper, a, b)))
         self.floating.append(floating)
-        for writer, viewed, elements in deliveries:
-            known = self.edges.get((writer, here), Delivery(writer, False, Elements()))
-            self.edges[writer, here] = Delivery(writer, known.viewed or viewed, known.elements + elements)
+        self.edges |= dict.fromkeys((writer, here) for writer in reads)
         return here
 
     def graph(self, name: str) -> ComputationGraph:
@@ -135,9 +115,5 @@ class GraphBuilder:
             fixed=np.array(self.fixed).reshape(-1, len(SIZES)),
             floating=np.array(self.floating),
             edges=np.array(list(self.edges), dtype=np.int64).reshape(-1, 2).T,
-            edge_types=np.array([delivery.viewed for delivery in self.edges.values()], dtype=np.int64),
-            edge_elements=np.array([delivery.elements.all for delivery in self.edges.values()], dtype=np.float64),
-            edge_fixed=np.array([delivery.elements.fixed for delivery in self.edges.values()], dtype=np.float64),
-            weight_elements=float(sum(self.weights.values())),
             unknown=dict(self.unknown),
         )

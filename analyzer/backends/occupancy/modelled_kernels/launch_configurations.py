@@ -14,8 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, GpuLimits, grid_occupancy
 
 MEASURED = files(__package__) / "launch_configurations.toml"
 _ASSUMED = files(__package__) / "assumed_configurations.toml"
@@ -97,7 +96,7 @@ def launch_configurations(limits: GpuLimits, measured: str = "") -> LaunchConfig
 
     def usable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         sizes = [(1, 1, 1, *row["block"], row["registers_per_thread"], row["shared_memory"]) for row in rows]
-        fits = occupancies(pd.DataFrame(sizes, columns=CONFIGURATION), limits)["grid"].notna()
+        fits = grid_occupancy(pd.DataFrame(sizes, columns=CONFIGURATION), limits).notna()
         return sorted(compress(rows, fits), key=distance)
 
     tables = tomllib.loads(measured or MEASURED.read_text(encoding="utf-8"))

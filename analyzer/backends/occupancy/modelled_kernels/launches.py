@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, ComputationGraph
 from epochcast.analyzer.backends.occupancy.modelled_kernels import memory_bound, products
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import CONFIGURATION, grid_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target
 from epochcast.analyzer.errors import InputError
 
@@ -34,16 +33,14 @@ _RULES: Mapping[str, Callable[[ModelledOperator, Target], list[Kernel]]] = {
 }
 """By the word of an operator; others launch what an elementwise one would."""
 
-_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "traced_on")
+_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator")
 
 
 class SmUse(NamedTuple):
-    """Of one step as it is modelled: SM occupancy and SM activity, 0..1, and the share of its launches that are ``guessed``,
-    as no trace of the GPU's own compute capability shows them."""
+    """Of one step as it is modelled: SM occupancy and SM activity, 0..1."""
 
     occupancy: float
     active: float
-    guessed: float
 
 
 def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
@@ -52,22 +49,20 @@ def model_sm_use(graph: ComputationGraph, target: Target) -> SmUse:
     SMs are as full as the launches leave them, by time, and idle while the CPU cannot launch as fast as the GPU runs.
     """
     table = model_launches(graph, target)
-    grid, count, seconds = occupancies(table, target.limits)["grid"], table["count"], table["count"] * table["duration"]
+    grid, count, seconds = grid_occupancy(table, target.limits), table["count"], table["count"] * table["duration"]
     active = min(1.0, float(seconds.sum()) / (int(count.sum()) * LAUNCH_ON_CPU))
-    own = table["traced_on"] == target.gpu.compute_capability
-    return SmUse(float(np.average(grid, weights=seconds)) * active, active, float(count[~own].sum() / count.sum()))
+    return SmUse(float(np.average(grid, weights=seconds)) * active, active)
 
 
 def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
     """Kernels in the order of the graph in inference, one row per launches alike that follow each other.
 
-    Returns the columns of a launch configuration (``launch.calculator.CONFIGURATION``) and:
+    Returns the columns of a launch configuration (``occupancy.CONFIGURATION``) and:
 
         kernel      its class, or its name where it cuts its answer into tiles
         duration    seconds of one launch by a roofline
         count       launches
         operator    word of the operator that launches it
-        traced_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
 
     Raises:
         InputError: the GPU's compute capability is not known to the occupancy calculation, or nothing is launched.
@@ -80,6 +75,5 @@ def model_launches(graph: ComputationGraph, target: Target) -> pd.DataFrame:
         for kernel in _RULES.get(operator.word, memory_bound.elementwise)(operator, target):
             own = kernel.configuration
             sizes = (*kernel.grid, *own.block, own.registers_per_thread, own.shared_memory)
-            traced_on = 0.0 if own.source else own.architecture
-            rows.append((own.name, *sizes, target.seconds(kernel), kernel.launches, operator.word, traced_on))
+            rows.append((own.name, *sizes, target.seconds(kernel), kernel.launches, operator.word))
     return pd.DataFrame(rows, columns=list(_COLUMNS))

@@ -9,12 +9,12 @@ from functools import cached_property
 
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
     LaunchConfiguration,
     LaunchConfigurations,
     launch_configurations,
 )
+from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import GpuLimits, limits_of
 from epochcast.regressor import Gpu
 
 _COPYING = ("copy", "concatenate", "embedding", "index", "scatter")

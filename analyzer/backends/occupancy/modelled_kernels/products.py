@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy.configuration import WIDTHS
-from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target, ceil_div
 

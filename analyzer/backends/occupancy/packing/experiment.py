@@ -6,7 +6,6 @@ All policies and curves see the same streams, so that they are compared run by r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,10 @@ from scipy.stats import t as student
 
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
 from epochcast.analyzer.backends.occupancy.packing.policies import Policy, Slowdown
-from epochcast.analyzer.backends.occupancy.packing.simulation import Outcome, simulate
+from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES, simulate
 
 BASELINE = "slot"
 """The policy that gains are against."""
-
-_OF_JOBS = ("jct", "jct_slowdown", "run_slowdown")
-
-FIGURES = ("makespan", "nvml_utilisation", "occupancy", *_OF_JOBS, "failures")
-"""Of one run: seconds, ratios, means over its jobs in seconds and ratios, and how often a job ran out of memory."""
 
 
 def compare(
@@ -48,67 +42,26 @@ def compare(
         for name, policy in policies.items():
             progress(f"{curve}: {name}")
             for run, jobs in enumerate(runs):
-                outcome = simulate(jobs, gpus, memory, policy, slowdown)
-                rows.append({"slowdown": curve, "policy": name, "run": run, **figures(outcome)})
+                figures, _ = simulate(jobs, gpus, memory, policy, slowdown)
+                rows.append({"slowdown": curve, "policy": name, "run": run, **figures})
     return pd.DataFrame(rows)
 
 
-def figures(outcome: Outcome) -> dict[str, float]:
-    """One run's :data:`FIGURES`."""
-    return {
-        "makespan": outcome.makespan,
-        "nvml_utilisation": outcome.nvml_utilisation,
-        "occupancy": outcome.occupancy,
-        **{name: float(np.mean([getattr(job, name) for job in outcome.finished])) for name in _OF_JOBS},
-        "failures": float(sum(job.failures for job in outcome.finished)),
-    }
+def mean_over_runs(values: Any) -> dict[str, float]:
+    """``mean``, its 95 % interval (Student's t) ``low`` to ``high``, and ``sd``, of one value per run; NaN of a single run."""
+    values = np.asarray(values, dtype=float)
+    mean, sd = float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else np.nan
+    half = float(student.ppf(0.975, values.size - 1)) * sd / np.sqrt(values.size) if values.size > 1 else np.nan
+    return {"mean": mean, "sd": sd, "low": float(mean - half), "high": float(mean + half)}
 
 
-@dataclass(frozen=True)
-class RunStatistics:
-    """A mean over runs with their standard deviation and the mean's 95 % interval (Student's t); NaN of a single run."""
+def summarise(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """One row per curve and policy of :func:`compare`'s; slot-packing and another policy must be among them.
 
-    mean: float
-    sd: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Any) -> RunStatistics:
-        """Over one value per run."""
-        values = np.asarray(values, dtype=float)
-        mean = float(values.mean())
-        if values.size < 2:
-            return cls(mean, np.nan, np.nan, np.nan)
-        sd = float(values.std(ddof=1))
-        half = float(student.ppf(0.975, values.size - 1)) * sd / np.sqrt(values.size)
-        return cls(mean, sd, float(mean - half), float(mean + half))
-
-
-@dataclass(frozen=True)
-class PolicySummary:
-    """One policy under one curve, over all runs.
-
-    Attributes:
-        slowdown, policy: their names.
-        figures: each of :data:`FIGURES`.
-        makespan_gain: ratio by which the mean makespan is below slot-packing's, as Table VI has it.
-        utilisation_gain: ratio by which mean NVML utilisation is above slot-packing's; NaN where that is 0.
-        run_gain: the gain in makespan run by run, with its spread.
-        won: share of runs with a lower makespan than every other policy's.
+    ``slowdown`` and ``policy``; ``figures``: :func:`mean_over_runs` of each of :data:`FIGURES`; ``makespan_gain``: ratio by
+    which the mean makespan is below slot-packing's, as Table VI has it; ``utilisation_gain``: ratio by which mean NVML
+    utilisation is above it, NaN where that is 0; ``won``: share of runs with a lower makespan than every other policy's.
     """
-
-    slowdown: str
-    policy: str
-    figures: Mapping[str, RunStatistics]
-    makespan_gain: float
-    utilisation_gain: float
-    run_gain: RunStatistics
-    won: float
-
-
-def summarise(rows: pd.DataFrame) -> list[PolicySummary]:
-    """Over the rows of :func:`compare`, curve by curve; slot-packing and another policy must be among them."""
     summaries = []
     for curve, of_curve in rows.groupby("slowdown", sort=False):
         makespan = of_curve.pivot_table(index="run", columns="policy", values="makespan")
@@ -117,37 +70,25 @@ def summarise(rows: pd.DataFrame) -> list[PolicySummary]:
         for policy, own in of_curve.groupby("policy", sort=False):
             others = makespan.drop(columns=policy).min(axis=1)
             summaries.append(
-                PolicySummary(
-                    str(curve),
-                    str(policy),
-                    {name: RunStatistics.of(own[name]) for name in FIGURES},
-                    makespan_gain=float(1 - own["makespan"].mean() / base["makespan"].mean()),
-                    utilisation_gain=float(own["nvml_utilisation"].mean() / busy - 1) if busy > 0 else np.nan,
-                    run_gain=RunStatistics.of(1 - makespan[policy] / makespan[BASELINE]),
-                    won=float((makespan[policy] < others * (1 - 1e-9)).mean()),
-                )
+                {
+                    "slowdown": str(curve),
+                    "policy": str(policy),
+                    "figures": {name: mean_over_runs(own[name]) for name in FIGURES},
+                    "makespan_gain": float(1 - own["makespan"].mean() / base["makespan"].mean()),
+                    "utilisation_gain": float(own["nvml_utilisation"].mean() / busy - 1) if busy > 0 else np.nan,
+                    "won": float((makespan[policy] < others * (1 - 1e-9)).mean()),
+                }
             )
     return summaries
 
 
-@dataclass(frozen=True)
-class Ordering:
-    """Whether Table VI's order holds under a curve: on the means, and in which share of the runs.
+def orderings(rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """By curve whether Table VI's order holds, of rows with the paper's three policies.
 
-    Attributes:
-        makespan: occu-packing below nvml-util-packing below slot-packing.
-        utilisation: occu-packing's NVML utilisation is the highest of the three.
-        makespan_runs, utilisation_runs: shares of runs in which it holds.
+    ``makespan``: of the means, occu-packing is below nvml-util-packing and that below slot-packing; ``utilisation``:
+    occu-packing's NVML utilisation is the highest of the three; ``makespan_runs``, ``utilisation_runs``: shares of runs in
+    which these hold.
     """
-
-    makespan: bool
-    utilisation: bool
-    makespan_runs: float
-    utilisation_runs: float
-
-
-def orderings(rows: pd.DataFrame) -> dict[str, Ordering]:
-    """By curve, of rows with the paper's three policies."""
 
     def hold(of_curve: pd.DataFrame) -> Any:
         """For each line of means or runs, whether either order holds."""
@@ -158,6 +99,12 @@ def orderings(rows: pd.DataFrame) -> dict[str, Ordering]:
     by_curve = {}
     for curve, of_curve in rows.groupby("slowdown", sort=False):
         table = of_curve.pivot_table(index="run", columns="policy", values=["makespan", "nvml_utilisation"])
-        means = hold(of_curve.pivot_table(index="policy", values=["makespan", "nvml_utilisation"]))
-        by_curve[str(curve)] = Ordering(*(bool(one) for one in means), *(float(one.mean()) for one in hold(table)))
+        makespan, utilisation = hold(of_curve.pivot_table(index="policy", values=["makespan", "nvml_utilisation"]))
+        runs = [float(one.mean()) for one in hold(table)]
+        by_curve[str(curve)] = {
+            "makespan": bool(makespan),
+            "utilisation": bool(utilisation),
+            "makespan_runs": runs[0],
+            "utilisation_runs": runs[1],
+        }
     return by_curve

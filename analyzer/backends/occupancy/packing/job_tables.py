@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from epochcast.analyzer.backends.occupancy.packing.jobs import JobKind, PackedJob
+from epochcast.analyzer.backends.measured_table import MeasuredTable
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.regressor import Catalog, Gpu
 
 GPU = "A100 SXM4 40GB"
@@ -21,24 +15,9 @@ GPU = "A100 SXM4 40GB"
 SUCCESSFUL = "SUCCESSFUL"
 """Status of a training that ran to its end, in the words of the public tables."""
 
-_TEXTS = ("name", "key", "network", "batch", "gpu", "status")
+_TEXTS = ("name", "network", "batch", "gpu", "status")
 _SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
 _LONGEST = 1e12  # seconds; sums of more lose whole jobs to rounding
-
-
-@dataclass(frozen=True)
-class JobKinds:
-    """The kinds of one table.
-
-    Attributes:
-        kinds: at least one.
-        gpu: that they were measured on; None where the table does not say.
-        left_out: how many trainings did not run to their end, or have a figure that was not read.
-    """
-
-    kinds: tuple[JobKind, ...]
-    gpu: Gpu | None = None
-    left_out: int = 0
 
 
 def read_jobs(path: Path) -> list[PackedJob]:
@@ -52,7 +31,7 @@ def read_jobs(path: Path) -> list[PackedJob]:
     Raises:
         InputError: the file is no such table, holds no row, or a value cannot be.
     """
-    table = _Table(path)
+    table = MeasuredTable(path, _TEXTS, "`epochcast simulate-packing --help` names all")
     arrival, memory = table.numbers("arrival_s"), table.numbers("memory_bytes")
     occupancy = table.numbers("occupancy", most=1.0)
     columns = (
@@ -65,25 +44,20 @@ def read_jobs(path: Path) -> list[PackedJob]:
         memory,
         table.numbers("predicted_memory_bytes", instead=memory),
     )
-    return [PackedJob(*row) for row in _rows(columns)]
+    return [PackedJob(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
-    """Kinds of a table of measured trainings, or of a plain one.
+def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> tuple[list[PackedJob], Gpu, int]:
+    """What streams are drawn from, of a table of measured trainings; their GPU; and how many trainings are left out.
 
-    Of measured trainings those count that ran to their end and have ``sm_occupancy``, ``gpu_utilization_percent`` and
-    ``peak_memory_mib``. A table with a column ``gpu`` is read for ``gpu``, if that is given; one without was measured on
-    ``gpu``, by default that of the public tables. A plain table has the columns ``key``, ``occupancy``, ``nvml_utilisation``
-    (0..1) and ``memory_bytes``.
+    Those count that ran to their end and have ``sm_occupancy``, ``gpu_utilization_percent`` and ``peak_memory_mib``. A table
+    with a column ``gpu`` is read for ``gpu``, if that is given; one without was measured on ``gpu``, by default that of the
+    public tables.
 
     Raises:
-        InputError: the file is none of these, holds nothing usable or nothing on this GPU, or is of several.
+        InputError: the file is no such table, holds nothing usable or nothing on this GPU, or is of several.
     """
-    table = _Table(path)
-    if "sm_occupancy" not in table.rows:
-        occupancy, utilisation = (table.numbers(column, most=1.0) for column in ("occupancy", "nvml_utilisation"))
-        plain = (table.texts("key"), occupancy, utilisation, table.numbers("memory_bytes"))
-        return JobKinds(tuple(JobKind(*row) for row in _rows(plain)))
+    table = MeasuredTable(path, _TEXTS, "`epochcast simulate-packing --help` names all")
     if "gpu" in table.rows:
         names = table.texts("gpu").map(lambda name: catalog.resolve(name).name)
         all_gpus = sorted(names.unique())
@@ -102,53 +76,9 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
         usable &= table.rows["status"] == SUCCESSFUL
     if not usable.any():
         raise InputError(
-            f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some "
-            "or give the columns key, occupancy, nvml_utilisation and memory_bytes"
+            f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some"
         )
     key = table.texts("network") + "/" + table.texts("batch") if "network" in table.rows else table.texts("name")
-    measured = [column[usable] for column in (key, occupancy, utilisation / 100, memory * 2**20)]
-    return JobKinds(tuple(JobKind(*row) for row in _rows(measured)), gpu or catalog.resolve(GPU), int((~usable).sum()))
-
-
-def _rows(columns: Sequence[pd.Series[Any]]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.tolist() for column in columns), strict=True)
-
-
-class _Table:
-    """A CSV file with one row at least."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = source_name(path)
-        self.rows = parse_csv(read_text(path), self.name, as_text=_TEXTS)
-        if self.rows.empty:
-            raise InputError(f"{self.name!r} holds no row below its header; give at least one")
-
-    def texts(self, column: str) -> pd.Series[str]:
-        values = self._column(column)
-        self._refuse(column, values.isna(), "fill it in")
-        return values
-
-    def numbers(
-        self, column: str, least: float = 0.0, most: float = np.inf, instead: pd.Series[float] | float | None = None
-    ) -> pd.Series[float]:
-        """Between two bounds; where it is empty ``instead``; another column may replace a missing one."""
-        if isinstance(instead, pd.Series) and column not in self.rows:
-            return instead
-        values = numeric_column(self._column(column), column, self.name)
-        if instead is not None:
-            values = values.fillna(instead)
-        allowed = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
-        self._refuse(column, ~values.between(least, most), f"give {allowed}")
-        return values
-
-    def _column(self, column: str) -> pd.Series[Any]:
-        if column not in self.rows:
-            raise InputError(f"{self.name!r} lacks the column {column!r}; `epochcast simulate-packing --help` names all")
-        return self.rows[column]
-
-    def _refuse(self, column: str, bad: pd.Series[bool], remedy: str) -> None:
-        if bad.any():
-            row = int(bad.to_numpy().argmax())
-            value = self.rows[column].tolist()[row]  # of Python, not of numpy
-            seen = "is empty" if pd.isna(value) else f"holds {value!r}"
-            raise InputError(f"column {column!r} of {self.name!r} {seen} in data row {row + 1}; {remedy}")
+    columns = [column[usable].tolist() for column in (key, occupancy, utilisation / 100, memory * 2**20)]
+    kinds = [job_kind(*row) for row in zip(*columns, strict=True)]
+    return kinds, gpu or catalog.resolve(GPU), int((~usable).sum())

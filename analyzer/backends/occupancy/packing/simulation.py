@@ -16,95 +16,47 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
+
+import numpy as np
 
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
 from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Policy, Slowdown
 from epochcast.analyzer.errors import InputError
 
+FIGURES = ("makespan", "nvml_utilisation", "occupancy", "jct", "jct_slowdown", "run_slowdown", "failures")
+"""Of one stream: seconds from the first arrival to the last finish; ratios over the makespan and all GPUs, 0..1; means over its
+jobs of the seconds from arrival to finish, of these over the seconds alone, and of the seconds of running over those alone;
+and how often a job ran out of memory."""
 
-@dataclass(frozen=True)
-class Finished:
-    """What became of a job as it was submitted: number of its GPU, seconds, and how often it ran out of memory before."""
+
+@dataclass(eq=False)
+class JobRun:
+    """A job, as it was submitted, on a GPU.
+
+    Attributes:
+        job: the job.
+        gpu: its number.
+        start, finish: seconds; the latter is when it ends if nothing changes any more.
+        left: of its seconds alone.
+        failures: how often it ran out of memory before.
+        slowdown: how many times as long as alone it takes now.
+    """
 
     job: PackedJob
     gpu: int
     start: float
-    finish: float
-    failures: int
-
-    @property
-    def jct(self) -> float:
-        """Job completion time: seconds from arrival to finish."""
-        return self.finish - self.job.arrival
-
-    @property
-    def jct_slowdown(self) -> float:
-        """Job completion time, waiting included, over the seconds that the job takes alone."""
-        return self.jct / self.job.duration
-
-    @property
-    def run_slowdown(self) -> float:
-        """Seconds of running over the seconds that the job takes alone: what co-location costs it."""
-        return (self.finish - self.start) / self.job.duration
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A stream that has run to its end.
-
-    Attributes:
-        makespan: seconds from the first arrival to the last finish.
-        nvml_utilisation, occupancy: means over the makespan and all GPUs, 0..1.
-        finished: every job, in the order of submission.
-    """
-
-    makespan: float
-    nvml_utilisation: float
-    occupancy: float
-    finished: tuple[Finished, ...]
-
-
-@dataclass(eq=False)
-class _Running:
-    """A job on a GPU: what is left of its seconds alone, and when it ends if nothing changes."""
-
-    number: int
-    job: PackedJob
-    start: float
     left: float
+    failures: int
     slowdown: float = 1.0
-    end: float = 0.0
+    finish: float = 0.0
 
 
-@dataclass(eq=False)
-class _SharedGpu(PackedGpu):
-    """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
-
-    running: list[_Running] = field(default_factory=list)
-    nvml_seconds: float = 0.0
-    occupancy_seconds: float = 0.0
-
-    def retune(self, now: float, slowdown: Slowdown) -> None:
-        """Set the slowdown of every running job."""
-        for running, factor in zip(self.running, slowdown(self.jobs), strict=True):
-            if not 1 <= factor < float("inf"):
-                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {factor}")
-            running.slowdown, running.end = factor, now + running.left * factor
-
-    def advance(self, seconds: float) -> None:
-        """Work for some seconds during which nothing changes."""
-        nvml = sum(running.job.nvml_utilisation / running.slowdown for running in self.running)
-        occupancy = sum(running.job.occupancy / running.slowdown for running in self.running)
-        self.nvml_seconds += min(1.0, nvml) * seconds
-        self.occupancy_seconds += min(1.0, occupancy) * seconds
-        for running in self.running:
-            running.left -= seconds / running.slowdown
-
-
-def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
-    """Run the jobs on that many GPUs of ``memory`` bytes each.
+def simulate(
+    jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown
+) -> tuple[dict[str, float], list[JobRun]]:
+    """Run the jobs on that many GPUs of ``memory`` bytes each: :data:`FIGURES`, and every job in the order of submission.
 
     Raises:
         InputError: there is no job or no GPU, or a job needs more than a whole GPU has.
@@ -119,44 +71,57 @@ def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy
             f"job {largest.name!r} needs {largest.memory:.4g} bytes and a GPU has {memory:.4g}; "
             "give larger GPUs or leave the job out"
         )
-    cluster = [_SharedGpu(memory) for _ in range(gpus)]
+    cluster = [PackedGpu(memory) for _ in range(gpus)]
+    running: list[list[JobRun]] = [[] for _ in cluster]  # in the order of the GPU's jobs
     coming = deque(sorted(enumerate(jobs), key=lambda numbered: numbered[1].arrival))
     waiting: list[tuple[int, PackedJob]] = []
     failures = [0] * len(jobs)
-    finished: dict[int, Finished] = {}
+    runs: dict[int, JobRun] = {}
     changed: set[int] = set()
+    nvml_seconds, occupancy_seconds = np.zeros(gpus), np.zeros(gpus)
     first = now = coming[0][1].arrival
     while True:
         while coming and coming[0][1].arrival <= now:  # all at once: the policy chooses among them
             waiting.append(coming.popleft())
         while waiting and (placement := policy([job for _, job in waiting], cluster)) is not None:
             number, job = waiting.pop(placement[0])
-            gpu = cluster[placement[1]]
-            if job.memory > gpu.free_memory:
+            place = placement[1]
+            if job.memory > cluster[place].free_memory:
                 failures[number] += 1
                 waiting.append((number, replace(job, predicted_memory=job.memory)))
                 continue
-            changed.add(placement[1])
-            gpu.jobs.append(job)
-            gpu.running.append(_Running(number, job, now, job.duration))
+            changed.add(place)
+            cluster[place].jobs.append(job)
+            runs[number] = JobRun(jobs[number], place, now, job.duration, failures[number])
+            running[place].append(runs[number])
         while changed:
-            cluster[changed.pop()].retune(now, slowdown)
-        ends = [running.end for gpu in cluster for running in gpu.running]
+            place = changed.pop()
+            for run, factor in zip(running[place], slowdown(cluster[place].jobs), strict=True):
+                if not 1 <= factor < float("inf"):
+                    raise ValueError(f"{[job.name for job in cluster[place].jobs]} cannot run together: slowdown {factor}")
+                run.slowdown, run.finish = factor, now + run.left * factor
+        ends = [run.finish for own in running for run in own]
         if not ends and not coming:
             break
         event = min([*ends, coming[0][1].arrival] if coming else ends)
-        for index, gpu in enumerate(cluster):
-            gpu.advance(event - now)
-            for running in [running for running in gpu.running if running.end <= event]:
-                place, number = gpu.running.index(running), running.number
-                del gpu.running[place], gpu.jobs[place]
-                changed.add(index)
-                finished[number] = Finished(jobs[number], index, running.start, event, failures[number])
+        for place, own in enumerate(running):
+            nvml_seconds[place] += min(1.0, sum(run.job.nvml_utilisation / run.slowdown for run in own)) * (event - now)
+            occupancy_seconds[place] += min(1.0, sum(run.job.occupancy / run.slowdown for run in own)) * (event - now)
+            for run in own:
+                run.left -= (event - now) / run.slowdown
+            for run in [run for run in own if run.finish <= event]:
+                del cluster[place].jobs[own.index(run)]
+                own.remove(run)
+                changed.add(place)
         now = event
-    seconds = (now - first) * gpus
-    return Outcome(
-        makespan=now - first,
-        nvml_utilisation=sum(gpu.nvml_seconds for gpu in cluster) / seconds,
-        occupancy=sum(gpu.occupancy_seconds for gpu in cluster) / seconds,
-        finished=tuple(finished[number] for number in range(len(jobs))),
-    )
+    done = [runs[number] for number in range(len(jobs))]
+    figures = {
+        "makespan": now - first,
+        "nvml_utilisation": nvml_seconds.sum() / ((now - first) * gpus),
+        "occupancy": occupancy_seconds.sum() / ((now - first) * gpus),
+        "jct": np.mean([run.finish - run.job.arrival for run in done]),
+        "jct_slowdown": np.mean([(run.finish - run.job.arrival) / run.job.duration for run in done]),
+        "run_slowdown": np.mean([(run.finish - run.start) / run.job.duration for run in done]),
+        "failures": sum(failures),
+    }
+    return {name: float(value) for name, value in figures.items()}, done

@@ -1,13 +1,11 @@
-// Keeps what is live on a page up to date: the service sends an event when something has changed (/changes); the page is
-// fetched again, and only what differs is changed, so that focus, scrolling, what is unfolded and what is selected stay as they
-// are. Without this script the page reloads itself now and then.
+// Keeps what is live on a page up to date: it is fetched again every few seconds, and only what differs is changed, so that
+// focus, scrolling, what is unfolded and what is selected stay as they are. Without this script the page reloads itself now and
+// then.
 "use strict";
 
-const AGAIN_MS = 30000; // after a refusal, as its Retry-After has it
-const QUIET_MS = 20000; // without news the page is fetched: a service that hangs leaves its stream open
+const AGAIN_MS = 5000; // from one fetch to the next: the service looks at its jobs about as often
 const PATIENCE_MS = 5000; // for an answer; the slowest under load take a tenth of it (lab/speed/service/strangers.py)
 const AGES = [[90, 1, "s"], [90 * 60, 60, "min"], [36 * 3600, 3600, "h"], [Infinity, 86400, "d"]]; // as the service has them
-const CHANGES = new URL("../changes", document.currentScript.src);
 const lost = document.getElementById("lost");
 
 function become(old, fresh) {
@@ -52,7 +50,6 @@ function children(old, fresh) {
   }
 }
 
-let events, again;
 let asked = performance.now(), answered = asked;
 
 async function refresh() {
@@ -78,22 +75,9 @@ async function refresh() {
   }
 }
 
-// A hidden page has no stream: the service has a limit of them, and browsers one of connections to a host.
-function listen() {
-  events?.close();
-  clearTimeout(again);
-  if (document.hidden) return;
-  events = new EventSource(CHANGES);
-  events.onmessage = refresh;
-  events.onerror = () => {
-    refresh(); // shows whether the service still answers
-    if (events.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN_MS); // else the browser connects again
-  };
-}
-
 function tick() {
   if (document.hidden) return;
-  if (performance.now() - asked > QUIET_MS) refresh();
+  if (performance.now() - asked > AGAIN_MS) refresh();
   const now = Number(lost.dataset.at) + (performance.now() - answered) / 1000; // by the service's clock
   for (const one of document.querySelectorAll("time")) {
     const age = Math.max(0, now - Date.parse(one.dateTime) / 1000);
@@ -103,6 +87,5 @@ function tick() {
   }
 }
 
-listen();
 setInterval(tick, 1000);
-document.addEventListener("visibilitychange", listen);
+document.addEventListener("visibilitychange", tick);

@@ -71,10 +71,18 @@ def test_operators_that_no_training_had_are_modelled(model: Path, printed: Calla
     assert text.rstrip().endswith("modelled") and "boosted trees" not in text
 
 
-def test_a_sweep_is_said_and_drawn(model: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_a_sweep_finds_the_smallest_batch_near_the_highest_and_is_drawn(
+    model: Path, tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
+    asked = (*PREDICT, "alexnet", "--model", model, "--sweep-batches")
+    answer = answered(*asked)
+    occupancy = {row["batch"]: row["sm_occupancy"]["value"] for row in answer["predictions"]}
+    near = [batch for batch, value in occupancy.items() if value >= 0.95 * max(occupancy.values())]
+    assert list(occupancy) == [2**power for power in range(len(occupancy))]
+    assert answer["smallest"] == {"A100 SXM4 40GB": min(near)}
     picture = tmp_path / "sweep.png"
-    text = printed(*PREDICT, "alexnet", "--model", model, "--sweep-batches", "--plot", picture)
-    assert "smallest batch within 5 % of it: " in text and picture.read_bytes().startswith(b"\x89PNG")
+    assert f"A100 SXM4 40GB: {min(near)}, of 1 to " in printed(*asked, "--plot", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_batch_beside_a_sweep_is_one_sentence(refused: Callable[..., str]) -> None:

@@ -1,47 +1,38 @@
-"""The event-driven simulation against a clock that ticks, against list scheduling, and against sums done by hand."""
+"""The simulation, its policies and its slowdowns, by hand; tests/frozen has streams of measured trainings."""
 
 from collections.abc import Sequence
 
 import pytest
-from made_jobs import in_small_steps, job, random_jobs
+from made_jobs import job
 
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS, none, occu, slot
+from epochcast.analyzer.backends.occupancy.packing.policies import (
+    PackedGpu,
+    Policy,
+    fig7,
+    none,
+    nvml_util,
+    occu,
+    slot,
+    utilisation,
+)
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
 from epochcast.analyzer.errors import InputError
 
 MEMORY = 8e9
-STEP = 2e-3
 
 
 def _twice(jobs: Sequence[PackedJob]) -> Sequence[float]:
     return [float(len(jobs))] * len(jobs)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("seed", "curve"), list(enumerate(SLOWDOWNS)))
-def test_agrees_with_a_clock_that_ticks(seed: int, curve: str, policy: str) -> None:
-    jobs, slowdown = random_jobs(seed), SLOWDOWNS[curve]
-    fast = simulate(jobs, 2, MEMORY, POLICIES[policy], slowdown)
-    slow = in_small_steps(jobs, 2, MEMORY, POLICIES[policy], slowdown, STEP)
-    near = 40 * STEP  # every event is late by up to a step, and each makes later ones later
-    for one in fast.finished:
-        assert one.start == pytest.approx(slow.start[one.job.name], abs=near)
-        assert one.finish == pytest.approx(slow.finish[one.job.name], abs=near)
-    makespan = max(slow.finish.values())
-    assert fast.makespan == pytest.approx(makespan, abs=near)
-    assert fast.nvml_utilisation == pytest.approx(slow.nvml_seconds / makespan / 2, abs=0.01)
-    assert fast.occupancy == pytest.approx(slow.occupancy_seconds / makespan / 2, abs=0.01)
-
-
 def test_a_pair_by_hand() -> None:
     """10 s and 20 s together at half speed: after 20 s the first is done and the second half done; it takes 10 s more."""
-    outcome = simulate([job("a", duration=10.0), job("b", duration=20.0)], 1, MEMORY, occu, _twice)
-    assert [(one.start, one.finish) for one in outcome.finished] == [(0, 20), (0, 30)]
-    assert [one.run_slowdown for one in outcome.finished] == [2.0, 1.5]
-    assert outcome.makespan == 30
-    assert outcome.nvml_utilisation == pytest.approx((20 * 0.5 + 10 * 0.5) / 30)
-    assert outcome.occupancy == pytest.approx((20 * 0.4 + 10 * 0.4) / 30)
+    figures, runs = simulate([job("a", duration=10.0), job("b", duration=20.0)], 1, MEMORY, occu, _twice)
+    assert [(one.start, one.finish) for one in runs] == [(0, 20), (0, 30)]
+    shares = {"nvml_utilisation": pytest.approx(0.5), "occupancy": pytest.approx(0.4)}
+    means = {"jct": 25, "jct_slowdown": 1.75, "run_slowdown": 1.75, "failures": 0}
+    assert figures == {"makespan": 30, **shares, **means}
 
 
 def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
@@ -52,8 +43,7 @@ def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
         job("small", memory=1e9, duration=3.0, occupancy=0.1),
         job("honest", memory=6e9, duration=2.0),
     ]
-    outcome = simulate(jobs, 1, MEMORY, occu, none)
-    large, liar, small, honest = outcome.finished
+    _, (large, liar, small, honest) = simulate(jobs, 1, MEMORY, occu, none)
     assert (large.failures, liar.failures, small.failures) == (0, 1, 0)
     assert (small.start, honest.start, liar.start, liar.finish) == (0, 10, 12, 17)
     assert liar.job is jobs[1]
@@ -71,3 +61,55 @@ def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
 def test_what_cannot_run_is_refused(jobs: list[PackedJob], gpus: int, memory: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulate(jobs, gpus, memory, slot, none)
+
+
+@pytest.mark.parametrize(
+    ("occupancies", "slowdown"),
+    [((0.0, 0.0), 1.10), ((0.2, 0.3), 1.15), ((0.5, 0.5), 1.20), ((0.6, 0.65), 1.40), ((0.7, 0.8), 1.60), ((0.9, 0.9), 1.84)],
+)
+def test_fig7_by_hand(occupancies: tuple[float, float], slowdown: float) -> None:
+    assert fig7([job(occupancy=each) for each in occupancies]) == pytest.approx([slowdown, slowdown])
+
+
+def test_taking_turns_by_hand() -> None:
+    jobs = [job(nvml_utilisation=each) for each in (0.5, 0.4)]
+    assert utilisation(jobs) == [1.0, 1.0]
+    jobs.append(job(nvml_utilisation=0.6))
+    assert utilisation(jobs) == pytest.approx([1.5] * 3)
+
+
+GB = 1e9
+
+
+def gpus(*filled: Sequence[PackedJob], memory: float = 10 * GB) -> list[PackedGpu]:
+    return [PackedGpu(memory, list(jobs)) for jobs in filled]
+
+
+HALF, THIRD, FULL = job("half", occupancy=0.5), job("third", occupancy=0.3), job("full", occupancy=0.95)
+
+
+@pytest.mark.parametrize(
+    ("policy", "queue", "state", "placement"),
+    [
+        (slot, [HALF], gpus([THIRD], []), (0, 1)),
+        (slot, [HALF], gpus([THIRD], [THIRD]), None),
+        (slot, [], gpus([]), None),
+        (occu, [THIRD], gpus([THIRD], [HALF], []), (0, 1)),  # the fullest that takes it
+        (occu, [HALF], gpus([HALF], [THIRD]), (0, 0)),  # 100 % is not too much
+        (occu, [HALF], gpus([THIRD, THIRD]), None),
+        (occu, [FULL, THIRD], gpus([HALF]), (1, 0)),  # one that fits nowhere lets others pass
+        (occu, [FULL], gpus([HALF], []), (0, 1)),
+        (occu, [job(memory=9.5 * GB, occupancy=0.1)], gpus([HALF]), None),  # memory
+        (occu, [job(memory=9.5 * GB, predicted_memory=GB, occupancy=0.1)], gpus([HALF]), (0, 0)),  # as it is told
+        (occu, [THIRD], gpus([job(memory=9.5 * GB, predicted_memory=GB)]), None),  # of running jobs as it is
+        (occu, [job(occupancy=0.9, predicted_occupancy=0.4)], gpus([HALF]), (0, 0)),
+        (occu, [HALF], gpus([job(occupancy=0.2, predicted_occupancy=0.6)]), None),
+        (nvml_util, [job(nvml_utilisation=0.4)], gpus([job(nvml_utilisation=0.7)], [job(nvml_utilisation=0.5)]), (0, 1)),
+        (nvml_util, [job(nvml_utilisation=0.9, occupancy=0.1)], gpus([job(nvml_utilisation=0.9, occupancy=0.1)]), None),
+        (occu, [job(predicted_memory=99 * GB)], gpus([]), (0, 0)),  # an empty GPU takes any job
+    ],
+)
+def test_placements_by_hand(
+    policy: Policy, queue: list[PackedJob], state: list[PackedGpu], placement: tuple[int, int] | None
+) -> None:
+    assert policy(queue, state) == placement

@@ -14,7 +14,8 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job
+from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.live.gpu_watch import GpuWatch
@@ -77,7 +78,7 @@ def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
     assert found.snapshot.gpus["GPU-a"].model is None
     assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
     with pytest.raises(InputError, match="nothing can be predicted for job"):
-        found.predict(only(found).id)
+        found.answer(only(found).id, JobQuestion())
 
 
 def test_the_slowest_gpu_sets_the_pace_and_stands_out(analysis: MakeAnalysis, store: StateStore) -> None:
@@ -95,7 +96,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAn
         found = analysis(report(since=BEGAN + 7200))
         assert [job.active for job in found.snapshot.jobs.values()] == [True, False], "the newest first"
         assert list(found.snapshot.jobs)[1] == first
-    assert found.predict(first, targets=["A10G"]).predictions[0].gpu == "A10G"
+    assert found.answer(first, JobQuestion(targets=["A10G"])).predictions[0].gpu == "A10G"
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
@@ -189,8 +190,8 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 ) -> None:
     answer = Advisor.answer
 
-    def endless(self: Advisor, sources: Any, question: JobQuestion) -> Job:
-        result = answer(self, sources, question)
+    def endless(self: Advisor, sources: Any, question: JobQuestion, **more: Any) -> Job:
+        result = answer(self, sources, question, **more)
         first, *others = result.predictions
         return replace(result, predictions=(replace(first, high=math.inf), *others))
 
@@ -207,10 +208,10 @@ def test_a_job_that_fails_leaves_the_others_alone(
 ) -> None:
     answer = Advisor.answer
 
-    def fails(self: Advisor, sources: Any, question: JobQuestion) -> Job:
+    def fails(self: Advisor, sources: Any, question: JobQuestion, **more: Any) -> Job:
         if sources[0].profile.epoch_s == 31.0:
             raise ZeroDivisionError
-        return answer(self, sources, question)
+        return answer(self, sources, question, **more)
 
     monkeypatch.setattr(Advisor, "answer", fails)
     bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
@@ -247,7 +248,7 @@ def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None
     source.polls = 1
     assert not one.health.notes, "it is not down yet"
     source.up, source.clock_offset_s = True, 9.0
-    assert one.health.status == "ok" and one.health.sources[0]["up"]
+    assert one.health.status == "ok" and one.health.sources[0].up
     one.problems = lambda: ["the watcher process is not running"]
     source.up, source.error, source.clock_offset_s = False, "it refuses the connection", -7200.0
     health.store_error, health.turn_s = "database or disk is full", 33.0

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.service.app import create_app
-from epochcast.analyzer.service.page import lists
+from epochcast.analyzer.service.page import routes
 from epochcast.analyzer.service.page.overview import ROWS
 from epochcast.analyzer.service.parts import Parts
 
@@ -38,7 +38,7 @@ def test_each_row_is_on_one_page_there_and_back(
     row: str,
     rows: int,
 ) -> None:
-    monkeypatch.setattr(lists, "_ROWS", rows)
+    monkeypatch.setattr(routes, "ROWS", rows)
     there: list[list[str]] = []
     following: str | None = path
     while following is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.fleet import job_answers
-from epochcast.analyzer.fleet.analyze import write_answers
+from epochcast.analyzer.fleet import job_rows
+from epochcast.analyzer.fleet.analyze import write_results
 from epochcast.analyzer.fleet.execution import LocalProcesses, Workers
 from epochcast.analyzer.fleet.fleet_jobs import UnansweredJob
 from epochcast.analyzer.jobs.advisor import Advisor
@@ -43,14 +43,14 @@ class Backwards:
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_answers, "_FEW", 1)
-    monkeypatch.setattr(job_answers, "_MOST_JOBS", 2)
+    monkeypatch.setattr(job_rows, "_FEW", 1)
+    monkeypatch.setattr(job_rows, "_MOST_JOBS", 2)
     monkeypatch.setattr("epochcast.analyzer.fleet.execution._LOOK_S", 0.01)
 
 
 def written(advisor: Advisor, out: Path, workers: Workers | None) -> tuple[bytes, dict[str, Any]]:
     out.mkdir()
-    summary = write_answers(fleet(4), [], advisor, out, analysed="x", workers=workers)
+    summary = write_results(fleet(4), [], advisor, out, analysed="x", workers=workers)
     del summary["made"]
     return (out / "jobs.parquet").read_bytes(), summary
 

@@ -16,22 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.convmeter.measurement.device import Device, Timing, cpu_name, free_bytes, tf32
-from epochcast.analyzer.backends.convmeter.measurement.phases import (
-    CudaTimeline,
-    HostTimeline,
-    inference,
-    time_phases,
-    training,
-)
-from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics
-from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of
-from epochcast.analyzer.backends.convmeter.points import PHASES, points_file
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, PHASES, TIMES
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.network.failures import failure_reason
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError
+from lab.convmeter.blocks import block_metrics
+from lab.convmeter.device import Device, Timing, cpu_name, free_bytes, tf32
+from lab.convmeter.phases import CudaTimeline, HostTimeline, inference, time_phases, training
+from lab.growing_table import GrowingTable
 
 NETWORKS = (
     *("alexnet", "convnext_tiny", "densenet121", "densenet169", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2"),
@@ -69,27 +63,37 @@ _MOST_OF_FREE = 0.5
 _MOST_KEPT = 0.25  # of the memory that is free
 
 
+HEADER = (*KEYS, *TIMES, *(f"{phase}_iqr" for phase in PHASES), "rounds", "optimizer", "software", *COLUMNS)
+"""``PHASE_iqr``: interquartile range, seconds; ``rounds``: how often each phase was repeated (the fewest of a row's)."""
+
+_IDENTITY = ("precision", "network", "block", "image_size", "batch", "devices", "nodes")
+
+
+def points_file(path: Path, place: Mapping[str, str]) -> GrowingTable:
+    """The file of points, begun or continued; ``place`` are its device, optimizer and software.
+
+    Raises:
+        InputError: as :class:`GrowingTable`.
+    """
+    return GrowingTable(path, HEADER, place, _IDENTITY)
+
+
 @dataclass(frozen=True)
 class PlannedPoint:
-    """A point to measure: a network or block at an image size, with the images per device and the precision."""
+    """A point to measure: a network or block (by its path) at an image size, its metrics, images per step and precision."""
 
-    metrics: NetworkMetrics
+    network: str
+    block: str
+    image_size: int
+    metrics: Mapping[str, float]
     batch: int
     precision: Precision
 
     @property
     def identity(self) -> dict[str, Any]:
         """Of its row in the file."""
-        own = self.metrics
-        return {
-            "precision": self.precision.name,
-            "network": own.network,
-            "block": own.block,
-            "image_size": own.image_size,
-            "batch": self.batch,
-            "devices": 1,
-            "nodes": 1,
-        }
+        own = {name: getattr(self, name) for name in ("network", "block", "image_size", "batch")}
+        return {**own, "precision": self.precision.name, "devices": 1, "nodes": 1}
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,7 @@ class CollectionResult:
 
 
 def plan(
-    networks: Sequence[str],
-    blocks: Sequence[tuple[str, str]],
+    networks: Sequence[tuple[str, str]],
     image_sizes: Sequence[int],
     batches: Sequence[int],
     precisions: Sequence[Precision],
@@ -140,8 +143,7 @@ def plan(
     batches and precisions.
 
     Args:
-        networks: names that :func:`..network_metrics.metrics_of` knows.
-        blocks: names of networks and of blocks in them.
+        networks: names as :func:`.blocks.block_metrics` knows them, each with that of a block, or empty.
         image_sizes: pixels.
         batches: images per device and step.
         precisions: how to compute.
@@ -153,23 +155,29 @@ def plan(
     rng, too_long = random.Random(_SEED), 0
     unsupported: dict[str, str] = {}
     groups: dict[tuple[str, str], list[PlannedPoint]] = {}
-    for network, block in [*((name, "") for name in networks), *blocks]:
+    for network, block in networks:
         if network.endswith(".onnx"):
             raise InputError(f"{network!r} can be counted but not run; name the network that it was exported from")
-        counted: list[NetworkMetrics] = []
+        counted: list[tuple[int, str, Mapping[str, float]]] = []
         for size in dict.fromkeys(image_sizes):
             try:
-                counted.append(metrics_of(network, size, block))
+                counted.append((size, *block_metrics(network, size, block)))
             except InputError as error:
                 unsupported[f"{network} {block}".rstrip() + f" at {size} px"] = str(error)
         if not counted and network not in NETWORKS:
             raise InputError(next(reversed(unsupported.values())))
-        every = [PlannedPoint(*one) for one in itertools.product(counted, dict.fromkeys(batches), dict.fromkeys(precisions))]
-        group = [item for item in every if item.batch * item.metrics.values["flops"] <= MOST_FLOPS[device]]
+        name = network.removeprefix("torchvision:")
+        every = [
+            PlannedPoint(name, path, size, metrics, batch, precision)
+            for (size, path, metrics), batch, precision in itertools.product(
+                counted, dict.fromkeys(batches), dict.fromkeys(precisions)
+            )
+        ]
+        group = [item for item in every if item.batch * item.metrics["flops"] <= MOST_FLOPS[device]]
         too_long += len(every) - len(group)
         rng.shuffle(group)
         if group:  # a block may be named in two ways
-            groups[group[0].metrics.network, group[0].metrics.block] = group
+            groups[group[0].network, group[0].block] = group
     items = []
     for turn in itertools.zip_longest(*groups.values()):
         some = [item for item in turn if item is not None]
@@ -182,12 +190,12 @@ def plan(
 
 
 def collect(
-    plan: MeasurementPlan, path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
+    items: Sequence[PlannedPoint], path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
 ) -> CollectionResult:
-    """Measure the plan's items in order; each is a row of the file as soon as it is measured.
+    """Measure items in order; each is a row of the file as soon as it is measured.
 
     Args:
-        plan: what to measure.
+        items: what to measure.
         path: the file, begun or continued.
         device: where to measure.
         budget_seconds: no new item begins after it.
@@ -200,13 +208,13 @@ def collect(
     processor = f"{cpu_name()} ({threads} thread{'s' if threads > 1 else ''})"
     name = str(torch.cuda.get_device_name()) if device == "cuda" else processor
     file = points_file(path, {"device": name, "optimizer": "adam", "software": f"torch {torch.__version__}"})
-    missing = [item for item in plan.items if item.identity not in file]
+    missing = [item for item in items if item.identity not in file]
     bench = _Bench(device)
     done = new = 0
     while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
         item = missing[done]
         if measured := bench.measure(item):
-            file.append({**item.identity, **measured, **item.metrics.values})
+            file.append({**item.identity, **measured, **item.metrics})
         done += 1
         new += bool(measured)
         progress(done, len(missing))
@@ -253,19 +261,18 @@ class _Bench:
         """
         # torch reports full GPU memory; where main memory is full, the system kills the process.
         if self._device == "cpu":
-            needed = training_memory(item.metrics.values, item.batch, item.precision.name, None)
+            needed = training_memory(item.metrics, item.batch, item.precision.name, None)
             if needed is not None and needed.high > _MOST_OF_FREE * free_bytes("cpu"):
                 raise MemoryError
-        network, image = self._network(item.metrics.network, item.metrics.image_size)
+        network, image = self._network(item.network, item.image_size)
         family = type(network).__module__.rpartition(".")[2]
-        block = item.metrics.block
-        module = network.get_submodule(block)
-        inputs = _block_inputs(network, image, module) if block else image
+        module = network.get_submodule(item.block)
+        inputs = _block_inputs(network, image, module) if item.block else image
 
         def random_like(tensor: Tensor) -> Tensor:
             if not tensor.is_floating_point():
                 return torch.zeros((item.batch, *tensor.shape[1:]), dtype=tensor.dtype, device=self._device)
-            return torch.randn((item.batch, *tensor.shape[1:]), device=self._device).requires_grad_(bool(block))
+            return torch.randn((item.batch, *tensor.shape[1:]), device=self._device).requires_grad_(bool(item.block))
 
         return module, tree_map_only(Tensor, random_like, inputs), family
 
@@ -293,9 +300,8 @@ class _Bench:
             if self._device == "cuda":
                 torch.cuda.synchronize()
         except RuntimeError as error:
-            metrics = item.metrics
             raise InputError(
-                f"the GPU no longer answers after {metrics.network} at {metrics.image_size} px and batch {item.batch} "
+                f"the GPU no longer answers after {item.network} at {item.image_size} px and batch {item.batch} "
                 f"({reason}); run the command again: it continues the file"
             ) from error
 

@@ -1,10 +1,13 @@
-"""The table that `measure convmeter` writes row by row."""
+"""The table that `python -m lab.measure convmeter` writes row by row, and `epochcast fit convmeter` reads."""
 
 import pytest
 
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.points import HEADER, points_file, read_points
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, read_points
 from epochcast.analyzer.errors import InputError
+
+pytest.importorskip("torch")
+
+from lab.convmeter.collection import points_file
 
 PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}
 
@@ -46,22 +49,6 @@ def test_a_torn_last_line_is_dropped(path, kept):
     assert path.read_text() == whole
 
 
-@pytest.mark.parametrize("kept", [0, 1, 30])
-def test_a_torn_header_is_written_anew(path, kept):
-    path.write_text(",".join(HEADER)[:kept])
-    points_file(path, PLACE).append(row())
-    assert len(read_points(path)) == 1
-
-
-@pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("software", "torch 9")])
-def test_points_of_another_place_are_refused(path, name, seen):
-    points_file(path, PLACE | {name: seen}).append(row())
-    before = path.read_text()
-    with pytest.raises(InputError, match=rf"holds points of {name} '{seen}' .* give another file"):
-        points_file(path, PLACE)
-    assert path.read_text() == before
-
-
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"notes", b"\xff\xfe\n"])
 def test_another_file_is_not_overwritten(path, content):
     path.write_bytes(content)
@@ -70,24 +57,15 @@ def test_another_file_is_not_overwritten(path, content):
     assert path.read_bytes() == content
 
 
-def test_where_it_cannot_be_written_is_said(tmp_path):
-    with pytest.raises(InputError, match="cannot write"):
-        points_file(tmp_path / "nowhere" / "points.csv", PLACE)
-    with pytest.raises(InputError, match=r"name a plain \.csv"):
-        points_file(tmp_path / "points.csv.gz", PLACE)
-    with pytest.raises(InputError, match="give another file"):
-        points_file(tmp_path, PLACE)
-
-
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ({"batch": 0}, "'batch' .* holds 0 in row 1; give a number of 1 or more"),
-        ({"devices": "two"}, "'devices' .* holds 'two' in row 1"),
-        ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in row 1; give 1e-09 seconds or more"),
-        ({"step_seconds": 1e-300}, "'step_seconds' .* holds 1e-300 in row 1; give 1e-09 seconds or more"),
-        ({"network": ""}, "'network' .* is empty in row 1"),
-        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in row 1; .* or remove it"),
+        ({"batch": 0}, "'batch' .* holds 0 in data row 1; give a number of 1 or more"),
+        ({"devices": "two"}, "'devices' .* holds 'two' in data row 1"),
+        ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in data row 1; give a number of 1e-09 or more"),
+        ({"step_seconds": 1e-300}, "'step_seconds' .* holds 1e-300 in data row 1; give a number of 1e-09 or more"),
+        ({"network": ""}, "'network' .* is empty in data row 1"),
+        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in data row 1; give a number of 0 or more"),
     ],
 )
 def test_cells_that_cannot_be_are_named(path, cells, said):

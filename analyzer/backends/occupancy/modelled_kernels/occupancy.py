@@ -1,17 +1,25 @@
-"""What a GPU holds at once: SMs, and the warps, blocks, registers and shared memory of each.
+"""What a GPU holds at once, and CUDA's occupancy calculation: how full of warps the launch of a kernel keeps its SMs.
 
-Figures of a GPU come from the catalogue (``regressor/gpus.toml``, or a user's own file) or from the profile itself; what
-neither has follows from its compute capability (``src/epochcast/architectures.toml``). Allocation units and partitions:
-``cuda_occupancy.h`` of the CUDA toolkit.
+Figures of a GPU come from the catalogue (``regressor/gpus.toml``, or a user's own file) or from a profile; what neither has
+follows from its compute capability (``src/epochcast/architectures.toml``). Rules, allocation units and partitions: CUDA C++
+Programming Guide and ``cuda_occupancy.h`` of the toolkit. Results are upper bounds from the launch configuration alone: no
+counter was read. What they leave out: clusters of blocks and named barriers (compute capability 9.0 on), and a smaller shared
+memory carve-out than the largest that the launch may get.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+import pandas as pd
+
 from epochcast.analyzer.errors import InputError
 from epochcast.architectures import architectures
 from epochcast.regressor.gpus import Gpu
+
+CONFIGURATION = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread", "shared_memory")
+"""Columns of a launch configuration; whole numbers, shared memory in bytes per block, static and dynamic together."""
 
 WARP_SIZE = 32
 MAX_THREADS_PER_BLOCK = 1024
@@ -107,3 +115,52 @@ def limits_by_capability(name: str, compute_capability: float, sm_count: int, **
         shared_memory_unit=128 if from_ampere_on else 256,
     )
     return replace(limits, **{name: value for name, value in figures.items() if value})  # type: ignore[arg-type]
+
+
+def blocks_that_fit(table: pd.DataFrame, gpu: GpuLimits) -> pd.DataFrame:
+    """How many blocks of each row of a table with the columns :data:`CONFIGURATION` each resource of an SM allows at once.
+
+    Columns ``warps``, ``registers``, ``shared_memory`` and ``blocks``, infinite for what is not used, on the same index. A row
+    that the GPU cannot run, or in which a figure is missing, is NaN throughout.
+    """
+    sizes = table[list(CONFIGURATION)].to_numpy(dtype=np.float64)
+    threads, registers, shared = sizes[:, 3:6].prod(axis=1), sizes[:, 6], sizes[:, 7]
+    warps = np.ceil(threads / WARP_SIZE)
+    warp_registers = np.ceil(registers * WARP_SIZE / REGISTER_UNIT) * REGISTER_UNIT
+    checked_warps = np.ceil(warps / REGISTER_CHECK_PARTITIONS) * REGISTER_CHECK_PARTITIONS
+    allocated = np.ceil((shared + gpu.reserved_per_block) / gpu.shared_memory_unit) * gpu.shared_memory_unit
+    with np.errstate(divide="ignore", invalid="ignore"):  # an unused resource allows any number of blocks
+        warps_of_a_partition = np.floor(gpu.registers // gpu.register_partitions / warp_registers)
+        fits = pd.DataFrame(
+            {
+                "warps": np.floor(gpu.max_warps / warps),
+                "registers": np.floor(warps_of_a_partition * gpu.register_partitions / warps),
+                "shared_memory": np.floor(gpu.shared_memory / allocated),
+                "blocks": float(gpu.max_blocks),
+            },
+            index=table.index,
+        )
+    possible = (
+        (sizes == np.floor(sizes)).all(axis=1)  # False for NaN
+        & (sizes[:, :6] >= 1).all(axis=1)
+        & (sizes[:, 6:] >= 0).all(axis=1)
+        & (threads <= MAX_THREADS_PER_BLOCK)
+        & (registers <= MAX_REGISTERS_PER_THREAD)
+        & (warp_registers * checked_warps <= gpu.registers_per_block)
+        & (shared <= gpu.shared_memory_per_block)
+        & (fits.min(axis=1) >= 1)
+    )
+    return fits.where(possible)
+
+
+def grid_occupancy(table: pd.DataFrame, gpu: GpuLimits) -> pd.Series[float]:
+    """Mean occupancy of all SMs by the launch of each row, 0..1 (PyTorch's profiler, Kineto, estimates the same); NaN as above.
+
+    With W warps per block, B blocks that fit on an SM at once, G blocks in the grid, S SMs and M warps that an SM holds it is
+    min(B, G / S) W / M.
+    """
+    resident = blocks_that_fit(table, gpu).min(axis=1, skipna=False)
+    warps = np.ceil(table[["block_x", "block_y", "block_z"]].astype(float).prod(axis=1) / WARP_SIZE)
+    blocks = table[["grid_x", "grid_y", "grid_z"]].astype(float).prod(axis=1)
+    grid: pd.Series[float] = resident.clip(upper=blocks / gpu.sm_count) * warps / gpu.max_warps
+    return grid

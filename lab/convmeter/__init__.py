@@ -1,0 +1,1 @@
+"""Measuring for the white box of ConvNets."""
