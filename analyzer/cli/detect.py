@@ -21,7 +21,6 @@ from epochcast.analyzer.jobs.cycles import (
     no_answer,
     open_text,
     second_job,
-    waits,
 )
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
@@ -185,12 +184,7 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
     origin = float(_earliest(read).time[0])
     how = f"method {detection.method}, {detection.clock} clock, confidence {detection.confidence:.2f}"
     samples = "" if detection.samples_per_epoch is None else f", {number(detection.samples_per_epoch)} samples per"
-    cost = None
-    if waits(detection.cycles):
-        from epochcast.analyzer.jobs.prices.rented import usd_of
-
-        cost = usd_of(read)
-    about = cycle_lines(detection.cycles, cost)
+    about = cycle_lines(detection.cycles)
     known = [{name: values[np.isfinite(values)] for name, values in trace.metrics().items()} for trace in read]
     means = [{name: float(values.mean()) for name, values in each.items() if values.size} for each in known]
     idle = [idle_at(each) for each in means]

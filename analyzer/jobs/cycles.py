@@ -32,19 +32,14 @@ def idle_at(means: Mapping[str, float]) -> tuple[str, float] | None:
     return next(((name, means[name]) for name, least in _IDLE_BELOW.items() if means.get(name, 1.0) < least), None)
 
 
-def cycle_lines(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[str]:
-    """A line on each cycle, from short to long, and one on each that keeps the GPU waiting at its boundary.
-
-    Args:
-        cycles: of a detection.
-        usd_per_hour: what the GPU costs; None where nobody knows.
-    """
+def cycle_lines(cycles: Sequence[Cycle]) -> list[str]:
+    """A line on each cycle of a detection, from short to long, and one on each that keeps the GPU waiting at its boundary."""
     lines = [
         f"{cycle.kind if cycle.kind != 'unknown' else 'cycle of unknown kind'}: {length(cycle.period_s)}{open_text(cycle)}, "
         f"confidence {cycle.confidence:.2f}{_idle(cycle)}; {cycle.evidence}"
         for cycle in cycles
     ]
-    return [*lines, *waits(cycles, usd_per_hour)]
+    return [*lines, *waits(cycles)]
 
 
 def open_text(cycle: Cycle) -> str:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
-
-if TYPE_CHECKING:
-    from epochcast.analyzer.traces.trace import Trace
 
 
 class InstancePlace(Protocol):
@@ -139,20 +136,6 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
     prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
-
-
-def usd_of(traces: Sequence[Trace]) -> float | None:
-    """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
-    from epochcast.analyzer.jobs.prices import load_instances
-    from epochcast.analyzer.traces.static_gpu import gpu_of
-    from epochcast.regressor import load_catalog
-
-    catalog = load_catalog()
-    try:
-        gpus = [gpu_of(trace.gpu or "", trace.static, catalog).name for trace in traces]
-    except ValueError:  # the regressor's InputError: unknown or ambiguous
-        return None
-    return usd_per_hour(gpus, load_instances(None, catalog)[0])
 
 
 def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:
