@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.models import Architecture, resolve
-from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.models import Configuration, resolve
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, keep_distinct
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.analyzer.backends.network.attention import attention_flops
@@ -98,9 +98,10 @@ def _of_model(name: str, precision: Precision, device: Device) -> Iterator[Plann
     seen = set()
     for batch, length in itertools.product(_BATCHES, _SEQUENCES):
         model = resolve(name, batch, length)
-        if isinstance(model, Architecture):
-            module: torch.nn.Module = build(model, layers=1 if model.alike else None)
-            inputs: tuple[Any, ...] = example_inputs(model, batch, min(length, model.positions or length))
+        if isinstance(model, Configuration):
+            module: torch.nn.Module = build(model, length=length)
+            keep_distinct(module)
+            inputs: tuple[Any, ...] = example_inputs(model, batch, length)
         else:
             module, inputs = model.module, model.inputs
         sizes = tuple(tuple(tensor.shape) for tensor in inputs if isinstance(tensor, torch.Tensor))

@@ -28,7 +28,7 @@ _VTRAIN = {
 }
 
 
-_DROPOUT = "dropout=0.1,attention_dropout=0.1"
+_DROPOUT = "embd_pdrop=0.1,resid_pdrop=0.1,attn_pdrop=0.1"
 """Megatron-LM's defaults."""
 
 

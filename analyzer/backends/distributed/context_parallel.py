@@ -15,13 +15,12 @@ _SEQUENCE = 2
 """Axis of keys and values (batch, heads, s, d)."""
 
 
-def share_context(graph: Graph, ranks: int, queries_per_key: int) -> Graph:
+def share_context(graph: Graph, ranks: int) -> Graph:
     """The graph of one rank's part of the sequence with attention over all of it, and the exchanges that this takes.
 
     Args:
         graph: traced with a part of the sequence.
         ranks: parts, 2 or more.
-        queries_per_key: query heads that share a key and value head; what is exchanged has each of the latter once.
 
     Raises:
         InputError: no operator of the model is fused attention.
@@ -31,11 +30,11 @@ def share_context(graph: Graph, ranks: int, queries_per_key: int) -> Graph:
     blocks: dict[int, ModelBlock] = {}
     for block in graph.blocks:
         if id(block) not in blocks:
-            blocks[id(block)] = _shared(block, ranks, queries_per_key)
+            blocks[id(block)] = _shared(block, ranks)
     return replace(graph, blocks=tuple(blocks[id(block)] for block in graph.blocks))
 
 
-def _shared(block: ModelBlock, ranks: int, queries_per_key: int) -> ModelBlock:
+def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
     operators: list[Operator] = []
     saved = 0
     for operator in block.operators:
@@ -47,7 +46,7 @@ def _shared(block: ModelBlock, ranks: int, queries_per_key: int) -> ModelBlock:
         whole = tuple(_longer(tensor, ranks) for tensor in own)
         inputs = (*operator.inputs[: first + 1], *whole, *operator.inputs[first + 3 :])
         outputs = operator.outputs
-        pairs = [tuple(_with_heads(tensor, queries_per_key) for tensor in pair) for pair in zip(own, whole, strict=True)]
+        pairs = list(zip(own, whole, strict=True))
         gathers = [_exchange("context_gather", operator, part, full) for part, full in pairs]
         scatters = []
         if operator.phase == "backward":  # gathers again what it does not keep, and sums the gradients of keys and values
@@ -63,12 +62,6 @@ def _longer(tensor: Tensor, ranks: int) -> Tensor:
     shape = list(tensor.shape)
     shape[_SEQUENCE] *= ranks
     return replace(tensor, shape=tuple(shape))
-
-
-def _with_heads(tensor: Tensor, fewer: int) -> Tensor:
-    """The tensor before each of its heads was repeated ``fewer`` times."""
-    batch, heads, *rest = tensor.shape
-    return replace(tensor, shape=(batch, max(1, heads // fewer), *rest))
 
 
 def _exchange(name: str, of: Operator, given: Tensor, made: Tensor) -> Operator:

@@ -8,17 +8,17 @@ from functools import cache
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from epochcast.analyzer.backends.distributed.context_parallel import share_context
 from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, ModelBlock
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
-from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, require_positions
+from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
+from epochcast.analyzer.backends.distributed.models.building import Trained, build, example_inputs, keep_distinct, tensor_plan
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks, load
 from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
-from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
+from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.analyzer.errors import InputError
 
 _TRACED = (2, 4)
@@ -36,7 +36,7 @@ class ModelGraphs:
         extraction: how the operators are found.
     """
 
-    model: Architecture | UserModule
+    model: Configuration | UserModule
     device_type: str = "cuda"
     plan: Mapping[str, str] | None = None
     extraction: Extraction = "recording"
@@ -82,29 +82,27 @@ class ModelGraphs:
             )
         if isinstance(self.model, UserModule):
             made = load(self.model.name, micro_batch, tokens)
-            module, inputs = made.module, _batch_of(made, micro_batch)
-            blocks, name = find_blocks(module), made.name
+            module, inputs, plan = made.module, _batch_of(made, micro_batch), self.plan
+            blocks, order = find_blocks(module), None
         else:
-            alike = self.model.alike
-            module = self._built(job, 1 if alike else None)
-            require_positions(self.model, job.sequence_length)
+            module, order = self._built(self.model, job)
             inputs = example_inputs(self.model, micro_batch, tokens)
-            blocks, name = "blocks", self.model.name or self.model.style
-        sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, self.plan)
-        graph = trace(sliced, inputs, job.traced_precision, self.device_type, blocks, name, self.extraction)
-        if isinstance(self.model, Architecture) and job.context > 1:
-            graph = share_context(graph, job.context, self.model.heads // self.model.kv_heads)
-        if isinstance(self.model, Architecture) and self.model.alike:
-            return repeat_block(graph, self.model.layers)
-        return graph
+            blocks, plan = module.blocks, self.plan
+            if job.tensor > 1 and plan is None:
+                plan = tensor_plan(self.model, module)
+        sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, plan, blocks)
+        graph = trace(sliced, inputs, job.traced_precision, self.device_type, blocks, self.model.name, self.extraction)
+        if job.context > 1:
+            graph = share_context(graph, job.context)
+        return graph if order is None else replace(graph, blocks=tuple(graph.blocks[kind] for kind in order))
 
-    def _built(self, job: TrainingConfiguration, layers: int | None) -> nn.Module:
-        model = cast("Architecture", self.model)
-        positions = model.positions or job.sequence_length
-        key = ("module", job.attention, positions)
+    def _built(self, model: Configuration, job: TrainingConfiguration) -> tuple[Trained, tuple[int, ...]]:
+        """The module with one of all layers that are alike, and which of those each layer is like."""
+        key = ("module", job.attention, max(model.positions, job.sequence_length))
         if key not in self._known:
-            self._known[key] = build(replace(model, positions=positions), job.attention, layers)
-        return cast("nn.Module", self._known[key])
+            module = build(model, job.attention, job.sequence_length)
+            self._known[key] = module, keep_distinct(module)
+        return cast("tuple[Trained, tuple[int, ...]]", self._known[key])
 
 
 def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 torch.library.define("epochcast::cross_entropy", "(Tensor logits, Tensor targets) -> Tensor")
 torch.library.define("epochcast::cross_entropy_backward", "(Tensor gradient, Tensor logits, Tensor targets) -> Tensor")
@@ -38,3 +39,17 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
 
 
 torch.library.register_autograd("epochcast::cross_entropy", _backward, setup_context=_keep)
+
+
+class CrossEntropy(nn.Module):
+    """Mean cross-entropy: built on meta it is one fused operator, built on a device that computes torch's own in FP32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fused = torch.empty(0).is_meta
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Shapes (…, classes) and (…) to a scalar."""
+        if self.fused:
+            return cross_entropy(logits.flatten(0, -2), targets.flatten())
+        return functional.cross_entropy(logits.flatten(0, -2).float(), targets.flatten())

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName, ZeroStage
-from epochcast.analyzer.backends.distributed.models.huggingface import MODEL_TYPES
 from epochcast.analyzer.backends.distributed.models.named import NAMED, named
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
 from epochcast.analyzer.errors import InputError
@@ -93,7 +92,7 @@ class DistributedQuestion(Question):
     config: Annotated[
         dict[str, Any] | None,
         _ONLY_HTTP,
-        Field(max_length=1000, description=f"What a Hugging Face config.json holds; model types {', '.join(MODEL_TYPES)}."),
+        Field(max_length=1000, description="What a Hugging Face config.json holds, of a model that transformers has."),
         AfterValidator(_flat),
     ] = None
     tensor_plan: Annotated[

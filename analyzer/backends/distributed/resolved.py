@@ -20,8 +20,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import DistributedMode
 from epochcast.analyzer.backends.distributed.graph import Extraction
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import out_of_memory
-from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
-from epochcast.analyzer.backends.distributed.models.huggingface import read_content
+from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
@@ -32,21 +31,6 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Catalog, Gpu, load_catalog
-
-# Far beyond any model that is trained; what is larger takes a worker's time and memory for nothing.
-_MOST = {
-    "hidden": 2**17,
-    "layers": 1000,
-    "heads": 2**12,
-    "kv_heads": 2**12,
-    "head_dim": 2**13,
-    "ffn": 2**20,
-    "vocab": 2**24,
-    "positions": 2**24,
-    "image_size": 2**13,
-    "patch": 2**13,
-    "classes": 2**20,
-}
 
 # Keys by which a configuration asks transformers to run code that comes with a model: what that builds is not read here.
 _OF_CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
@@ -90,7 +74,7 @@ class Resolved:
     @property
     def tokens_per_sample(self) -> int | None:
         """None where samples are no sequences of tokens, or a user's module does not say."""
-        return self.sequence_length if isinstance(self._model, Architecture) and not self._model.images else None
+        return self.sequence_length if isinstance(self._model, Configuration) and not self._model.images else None
 
     @property
     def sequence_length(self) -> int:
@@ -208,7 +192,7 @@ def _fitting(memory: Memory, job: TrainingConfiguration) -> str:
     return f"fits: {which} needs {memory.total / 2**30:.1f} of {memory.capacity / 2**30:.1f} GiB"
 
 
-def _model(question: DistributedQuestion) -> Architecture | UserModule:
+def _model(question: DistributedQuestion) -> Configuration | UserModule:
     config = question.config
     if config is None:
         return resolve(question.model or "")
@@ -217,12 +201,7 @@ def _model(question: DistributedQuestion) -> Architecture | UserModule:
             f"the config has {keys[0]}, which would run the model's own code; that is not allowed here, leave it out"
         )
     kind = config.get("model_type")
-    name = kind if isinstance(kind, str) else "config"
-    architecture = read_content(config, name, "the config", "use the command line where the model's code is installed")
-    for field, most in _MOST.items():
-        if (value := getattr(architecture, field)) > most:
-            raise InputError(f"the config has {field} {value}, more than any model that is trained; give {most} at most")
-    return architecture
+    return Configuration(kind if isinstance(kind, str) else "the config", config)
 
 
 def _plan(path: Path | None) -> Mapping[str, str] | None:

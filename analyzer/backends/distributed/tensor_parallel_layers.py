@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from epochcast.analyzer.errors import InputError
 
-SEQUENCE_AXIS = 1
-"""Activations are (batch, sequence, hidden)."""
+SEQUENCE_AXIS = -2
+"""Activations are (batch, sequence, hidden), or (tokens, hidden)."""
 
 
 @torch.library.custom_op("epochcast::all_reduce", mutates_args=())
@@ -127,7 +127,7 @@ class Region:
 
     def enter(self, activations: Tensor) -> Tensor:
         """The activations in whole on every rank."""
-        if self._entered is None or self._entered[0] is not activations:
+        if self._entered is None or all(activations is not known for known in self._entered):
             entered = (
                 all_gather(activations, self.ranks, SEQUENCE_AXIS)
                 if self.sequence_parallel
@@ -162,7 +162,8 @@ class VocabularyParallelHead(ColumnParallelLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Shape (…, hidden) to (…, words of this rank)."""
-        logits = super().forward(input)
+        # Under sequence parallelism the ranks' parts are put together behind the last block.
+        logits = functional.linear(input, self.weight, self.bias) if self.region.sequence_parallel else super().forward(input)
         # Per token and in FP32 the loss needs of all ranks the largest logit, the sum of exponentials and the target's logit.
         for _ in range(3):
             all_reduce(logits.new_empty(logits.shape[:-1], dtype=torch.float32), self.region.ranks)

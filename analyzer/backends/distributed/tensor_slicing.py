@@ -1,16 +1,17 @@
 """Tensor parallelism on a module: which weights a rank holds only a slice of, and the slicing (Algorithm 1, lines 12-15).
 
-Which slices are needed follows from the module's classes (``TENSOR_PARALLEL``), from a plan, or from the module's own data flow
-(:mod:`.linear_pairs`).
+Which slices are needed a plan says, or the module's own data flow (:mod:`.linear_pairs`).
 """
 
 from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,7 +37,12 @@ fewer than the ranks and the owner has others that are not (grouped queries).
 
 
 def slice_for_tensor_parallel(
-    model: nn.Module, tensor: int, sequence_parallel: bool = False, plan: Mapping[str, str] | None = None, rank: int = 0
+    model: nn.Module,
+    tensor: int,
+    sequence_parallel: bool = False,
+    plan: Mapping[str, str] | None = None,
+    blocks: str | None = "blocks",
+    rank: int = 0,
 ) -> nn.Module:
     """A copy of ``model`` as tensor rank ``rank`` of ``tensor`` holds it, with marks where the ranks communicate.
 
@@ -45,10 +51,10 @@ def slice_for_tensor_parallel(
     Args:
         model: on the meta device, or on the CPU to have the rank's real values.
         tensor: tensor ranks; with 1 the answer is the model itself.
-        sequence_parallel: split norms and dropout along axis 1 of the activations (Korthikanti et al. 2022, section 4.2); the
-            model must have the modules ``before``, ``blocks`` and ``after``.
+        sequence_parallel: split norms and dropout along the sequence (Korthikanti et al. 2022, section 4.2).
         plan: patterns (:mod:`fnmatch`) of module paths -> ``column``, ``row`` or ``vocabulary``, and of attribute paths ->
-            ``heads``; None: as the model's classes say, else its pairs of linear layers.
+            ``heads``; None: its pairs of linear layers.
+        blocks: path of the repeated blocks, which sequence parallelism needs.
         rank: whose slices.
 
     Raises:
@@ -56,7 +62,7 @@ def slice_for_tensor_parallel(
     """
     if tensor == 1:
         return model
-    rules = dict(_planned(model, plan)) if plan is not None else slices_needed(model)
+    rules = dict(_planned(model, plan)) if plan is not None else linear_pairs(model)
     if not rules:
         raise InputError(
             f"{type(model).__name__} has no known split over {tensor} tensor ranks; give a plan, such as "
@@ -65,18 +71,8 @@ def slice_for_tensor_parallel(
     sliced = copy.deepcopy(model)
     _Slicer(sliced, tensor, rank, sequence_parallel).run(rules)
     if sequence_parallel:
-        _split_sequence(sliced, tensor)
+        _split_sequence(sliced, tensor, blocks)
     return sliced
-
-
-def slices_needed(model: nn.Module) -> dict[str, str]:
-    """The rule of each layer and attribute to be sliced, by path: SliceNeeded of Algorithm 1 for all layers at once."""
-    declared = {
-        f"{path}.{name}" if path else name: rule
-        for path, module in model.named_modules()
-        for name, rule in getattr(type(module), "TENSOR_PARALLEL", {}).items()
-    }
-    return declared or linear_pairs(model)
 
 
 def slice_weight(weight: nn.Parameter, dim: int, part: int, parts: int) -> nn.Parameter:
@@ -224,26 +220,50 @@ class _Slicer:
 
     def _region(self, owner: nn.Module) -> Region:
         if owner not in self._regions:
-            self._regions[owner] = Region(self.ranks, self.sequence_parallel)
-            owner.register_forward_hook(self._regions[owner].forget)
+            region = self._regions[owner] = Region(self.ranks, self.sequence_parallel)
+            owner.register_forward_hook(region.forget)
+            if self.sequence_parallel and isinstance(getattr(owner, "core", None), nn.Module):
+                # Attention of transformers takes its shapes from what it is given.
+                owner.register_forward_pre_hook(partial(_enter, region), with_kwargs=True)
         return self._regions[owner]
 
 
-def _split_sequence(model: nn.Module, ranks: int) -> None:
-    """Hand the blocks their part of the sequence, and put it together ahead of what is after them."""
-    before, after = getattr(model, "before", None), getattr(model, "after", None)
-    if not isinstance(before, nn.Module) or not isinstance(after, nn.Module):
+def _enter(region: Region, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Have a module called with its activations in whole; they come first, or by name as ``hidden_states``."""
+    if inputs:
+        return (region.enter(inputs[0]), *inputs[1:]), named
+    return inputs, {**named, "hidden_states": region.enter(named["hidden_states"])}
+
+
+def _split_sequence(model: nn.Module, ranks: int, blocks: str | None) -> None:
+    """Hand the blocks their part of the sequence, and put it together behind the last."""
+    modules = dict(model.named_modules())
+    container = list(modules[blocks].children()) if blocks in modules else []
+    if not container:
         raise InputError(
-            f"{type(model).__name__} does not say where sequence parallelism starts and ends; give it the modules before, "
-            "blocks and after, or leave sequence parallelism out"
+            f"{type(model).__name__} has no container of repeated blocks, where sequence parallelism begins and ends; "
+            "leave it out"
         )
 
-    def scatter(_: nn.Module, __: object, hidden: Tensor) -> Tensor:
-        return scatter_sequence(hidden, ranks, SEQUENCE_AXIS)
+    has_head = any(isinstance(module, VocabularyParallelHead) for module in model.modules())
+    # Modules of their own, so that what they do belongs to no block.
+    model.sequence_start = _Exchange(partial(scatter_sequence, ranks=ranks, dim=SEQUENCE_AXIS))
+    model.sequence_end = _Exchange(partial(all_gather, ranks=ranks, dim=SEQUENCE_AXIS, partial=has_head))
+    container[0].register_forward_pre_hook(lambda _, inputs: (model.sequence_start(inputs[0]), *inputs[1:]))
+    container[-1].register_forward_hook(
+        lambda _, __, answer: (
+            (model.sequence_end(answer[0]), *answer[1:]) if isinstance(answer, tuple) else model.sequence_end(answer)
+        )
+    )
 
-    def gather(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return all_gather(inputs[0], ranks, SEQUENCE_AXIS, partial=False), *inputs[1:]
 
-    before.register_forward_hook(scatter)
-    if not any(isinstance(module, VocabularyParallelHead) for module in after.modules()):  # the head gathers for itself
-        after.register_forward_pre_hook(gather)
+class _Exchange(nn.Module):
+    """Activations as the tensor ranks exchange them."""
+
+    def __init__(self, exchange: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.exchange = exchange
+
+    def forward(self, activations: Tensor) -> Tensor:
+        """Shape (…, sequence or its part, hidden) to the other of the two."""
+        return self.exchange(activations)

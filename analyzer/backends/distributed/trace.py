@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -137,7 +136,7 @@ def _graph(
             core[places[keeper]] += size
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
-    weights, tied = _weights(module, recording, replay, places)
+    weights, tied = _weights(module, recording, replay, places, set(names))
     ends = _ends(recording, places)
 
     def block(name: str) -> g.ModelBlock:
@@ -194,7 +193,7 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: set[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
@@ -215,7 +214,7 @@ def _weights(
             for answer in recording.calls[index].outputs
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
-        homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
+        homes = list(dict.fromkeys(places[index] for index in calls)) or [_owner(name, blocks) or "before"]
         if "before" in homes and "after" in homes:
             tied.append(name)
             homes = ["before", "after"]
@@ -227,15 +226,16 @@ def _weights(
 
 
 def _ends(recording: Recording, places: Sequence[str]) -> dict[str, g.Tensor]:
-    """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
+    """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer).
+
+    Before the blocks it is what the first of them reads first: angles of positions may be made after the activations.
+    """
     ends: dict[str, g.Tensor] = {}
+    handed: g.Tensor | None = None
     for call, place in zip(recording.calls, places, strict=True):
         if floating := [made.meta for made in call.outputs if made.meta.is_floating_point()]:
             ends[place] = _spec(floating[0])
-    return ends
-
-
-def repeat_block(graph: g.Graph, times: int) -> g.Graph:
-    """The graph with its one block ``times`` times, for models whose blocks are all alike."""
-    (block,) = graph.blocks
-    return replace(graph, blocks=(block,) * times)
+        if handed is None and place not in ("before", "after"):
+            read = [one.meta for one in call.inputs if one.meta.is_floating_point() and one.number not in recording.external]
+            handed = _spec(read[0]) if read else None
+    return ends if handed is None else {**ends, "before": handed}

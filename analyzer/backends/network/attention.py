@@ -28,8 +28,7 @@ attention_backward = torch.ops.epochcast.attention_backward.default
 @torch.library.register_fake("epochcast::attention")
 def _(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool) -> tuple[Tensor, Tensor]:
     """The answer (batch, heads, s, d) and the log of the softmax's sums (batch, heads, s), which backward needs."""
-    answer = query.new_empty((*query.shape[:-1], value.shape[-1]))
-    return answer, query.new_empty(query.shape[:-1], dtype=torch.float32)
+    return _by_token(query, value.shape[-1]), query.new_empty(query.shape[:-1], dtype=torch.float32)
 
 
 @torch.library.register_fake("epochcast::attention_backward")
@@ -37,7 +36,13 @@ def _(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, answer: Tensor, sums: Tensor, dropout: float, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value."""
-    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+    return _by_token(query), _by_token(key), _by_token(value)
+
+
+def _by_token(of: Tensor, width: int | None = None) -> Tensor:
+    """As ``of`` (batch, heads, s, d), with the heads of a token side by side in memory, as the kernels write them."""
+    batch, heads, length, usual = of.shape
+    return of.new_empty((batch, length, heads, width or usual)).transpose(1, 2)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

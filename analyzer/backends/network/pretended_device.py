@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.attention
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
@@ -32,7 +32,7 @@ def record_training(
     recorder = Recorder("cpu" if device_type == "cpu" else f"{device_type}:0")
     with ExitStack() as stack:
         if by_fx:
-            stack.enter_context(forward_by_fx(module, inputs, recorder.path))
+            stack.enter_context(forward_by_fx(module, recorder))
         stack.enter_context(torch.enable_grad())  # which no tensor here asks for: only so that torch.no_grad() shows
         stack.enter_context(_torch_as_on_the_device())
         stack.enter_context(_autocast(device_type, autocast))
@@ -56,6 +56,8 @@ class _Functions(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if any(issubclass(kind, fx.Proxy) for kind in types):
+            return function(*args, **kwargs)
         if function is torch._C._set_grad_enabled:
             # Switched off already is what runs in an autograd.Function, whose backward pass is traced like any other.
             self.recorder.trained = bool(args[0]) or (self.recorder.trained and not torch.is_grad_enabled())
@@ -75,17 +77,17 @@ class _Functions(TorchFunctionMode):
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
         arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         query, key, value = arguments["query"], arguments["key"], arguments["value"]
-        self.recorder.paused = True
+        paused, self.recorder.paused = self.recorder.paused, True
         try:
             with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
                 dtype = function(**arguments).dtype
         finally:
-            self.recorder.paused = False
+            self.recorder.paused = paused
         heads = [_with_heads(tensor.to(dtype)) for tensor in (query, key, value)]
         answer, _ = attention(
             *heads, arguments.get("attn_mask"), float(arguments.get("dropout_p", 0.0)), bool(arguments.get("is_causal", False))
         )
-        return answer.view(*query.shape[:-1], value.shape[-1])
+        return answer.reshape(*query.shape[:-1], value.shape[-1])
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call it; where torch looks for the device itself (indexing does), call it on tensors that say they are on meta.

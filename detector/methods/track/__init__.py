@@ -315,7 +315,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: 
         cycle = None if grid is None else find(grid)
         if on is None or grid is None or cycle is None:
             continue
-        search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
+        search = _Search(on, stretch, grid, cycle, parts(grid, cycle) if thorough else ())
         best.insert(0 if not best or best[0].yields(search) else 1, search)
     return best
 

@@ -1,7 +1,7 @@
 """The best cycle of a grid: two scorers, an even fold and a track of boundaries, share their candidates and one choice."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,15 +15,14 @@ from epochcast.detector.methods.track.fold import (
     FEWEST_CYCLES,
     MOST_SAMPLES,
     MULTIPLES,
-    WINDOW,
     Folding,
     even_boundaries,
-    exact_period,
     stretched,
 )
 from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
 from epochcast.detector.methods.track.grid import Grid
 from epochcast.detector.methods.track.periods import SAME, same
+from epochcast.detector.methods.track.second_job import remainder
 
 Array = NDArray[np.float64]
 
@@ -60,9 +59,6 @@ RELATED = 0.04
 
 #: A cycle that fits so many times into another one is its steps, and no rival. ../shared/research/period_fold.md.
 STEPS = 8
-
-#: Harmonics of a short cycle that may beat with the readings, and how near to one beat the period is. By choice.
-HARMONICS, BEAT = 6, 0.05
 
 
 @dataclass(frozen=True)
@@ -112,16 +108,13 @@ def find(grid: Grid) -> TrackedCycle | None:
     long = [each.period * grid.over for each in folded if each.period >= FEWEST_READINGS]
     tracks = [track for period in long if (track := _followed(grid.values, period, grid.over)) is not None]
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
-    hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses, folding)
-    cycles = folding.samples / best.period
-    steps = [each for each in hypotheses if each.period < best.period / STEPS]
-    rival = 0.0
-    for each in hypotheses:  # some of these steps are none
-        many = any(step.evidence > each.evidence and _is_multiple(each.period / step.period) for step in steps)
-        rival = rival if many or _is_related(best.period, each.period, cycles) else max(rival, each.evidence)
+    best = _chosen(hypotheses)
+    rests = [folding.without(best.period)]
+    if best.track is not None and (uneven := remainder(grid, best.track.boundaries * np.float64(best.track.size))) is not None:
+        rests.append((uneven.folding, 1))
+    rival = max(_left(each, each.period / best.period, rests) for each in hypotheses)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -260,20 +253,11 @@ def _evidence(track: Track, grid: Grid) -> float:
     return max(0.0, folding.own(period) - cost) * track.quality**2
 
 
-def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypothesis]:
-    """The hypotheses that are no beat of the readings with a shorter one, where the short ones have about their evidence."""
-    short = [each for each in hypotheses if each.period <= MOST_SAMPLES and each.folded >= OUTER]
-    steps = [exact_period(values, each.period) for each in short]
-    most = max((each.folded for each in short), default=0.0)
-    return [
-        each for each in hypotheses if most < FRACTION * each.evidence or not any(_is_beat(each.period, step) for step in steps)
-    ]
-
-
-def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
+def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
-    chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples((each for each in hypotheses if each is chosen or each.evidence >= OUTER), folding)
+    best = max(hypotheses, key=lambda each: each.evidence)
+    chosen = min((best, *(each for each in hypotheses if _is_part(each, best))), key=lambda each: each.period)
+    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
@@ -285,46 +269,18 @@ def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
     return ratio > MULTIPLES[-1] or (ratio > 1 and outer.evidence > step.evidence)
 
 
-def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
-    """The shortest part of a cycle, or of many in it, that has about its evidence; itself without any."""
-    many = [each for each in hypotheses if each.period < of.period / MULTIPLES[-1] and each.evidence >= FRACTION * of.evidence]
-    return min((*many, *(each for each in hypotheses if _is_part(each, of)), of), key=lambda each: each.period)
-
-
-def _without_multiples(hypotheses: Iterable[_Hypothesis], folding: Folding) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with about their evidence.
-
-    Nearly any number is close to a whole one where it is large: there the shorter cycle must keep its phase in the longer one.
-    """
-
-    def repeats(longer: _Hypothesis, many: int) -> bool:
-        kept = folding.evidence(longer.period / many, many * WINDOW)
-        return many * RELATED < 1 / 4 or kept > FRACTION * longer.folded
-
+def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with about their evidence."""
     own: list[_Hypothesis] = []
     for each in sorted(hypotheses, key=lambda each: each.period):
-        if not any(repeats(each, round(each.period / one.period)) for one in own if _is_part(one, each)):
+        if not any(_is_part(one, each) for one in own):
             own.append(each)
     return own
 
 
 def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
-    """Whether a cycle is a fraction of another one and has about its evidence, also as a track where that shows the other best.
-
-    Where epochs are moved by half of one after some of them, the mean of all repeats after a half, and no cycle does.
-    """
-    followed = part.period < FEWEST_READINGS or of.tracked < of.folded or part.tracked >= FRACTION * of.tracked
-    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence and followed
-
-
-def _is_beat(period: float, step: float) -> bool:
-    """Whether a period is a beat of the readings with a harmonic of a strict shorter one; both in samples.
-
-    Several beats are a multiple of one, which the residues refute: two or three next to some harmonic are chance.
-    """
-    harmonics = np.arange(2, HARMONICS + 1) / step
-    beats = np.abs(harmonics - np.rint(harmonics)) * period
-    return period > 2 * step and bool((np.abs(beats - 1) < BEAT).any())
+    """Whether a cycle is a fraction of another one and has about its evidence."""
+    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence
 
 
 def _is_multiple(ratio: float) -> bool:
@@ -332,18 +288,21 @@ def _is_multiple(ratio: float) -> bool:
     return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
-def _is_related(period: float, other: float, cycles: float) -> bool:
-    """Whether another period is no rival: as good as the same, a multiple, a simple fraction, or steps.
+def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]) -> float:
+    """The evidence [nats] of a period that the best one does not explain: none if that is the same, a multiple, or its steps.
 
-    A fold of so many cycles does not tell periods apart that differ by 0.8 of a cycle over a window.
+    Args:
+        rival: the period.
+        ratio: of it to the best one.
+        rests: what the best one leaves, taken away as an even cycle or along its track; see `Folding.without`.
     """
-    near = float(np.clip(0.8 / min(cycles, WINDOW), 0.03, 0.15))
-    ratio = other / period
-    if abs(np.log(ratio)) < near or ratio < 1 / STEPS:
-        return True
-    most = 6 if period <= MOST_SAMPLES else 4  # strict cycles of few readings share more beats with them
-    simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= most)
-    return any(abs(ratio * a / b - 1) < max(RELATED, near) for a, b in simple)
+    if ratio < 1 / STEPS or same(ratio, 1.0) or _is_multiple(max(ratio, 1 / ratio)):
+        return 0.0
+    left = rival.folded
+    for rest, scale in rests:
+        tested = FEWEST_FOLDED <= rival.period / scale <= rest.samples / FEWEST_CYCLES
+        left = min(left, rest.evidence(rival.period / scale) if tested else 0.0)
+    return max(0.0, left) + TRACKED * rival.tracked
 
 
 def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH) -> Track | None:

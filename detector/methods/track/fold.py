@@ -52,7 +52,7 @@ class Folding:
         self._levels = [(values * seen, seen)]
         while self._levels[-1][1].size >= 2 * MOST_SAMPLES:
             self._levels.append(_halved(*self._levels[-1]))
-        self._sums = [np.cumsum(np.pad(np.vstack(both), ((0, 0), (1, 0))), axis=1) for both in self._levels]
+        self._sums = [_sums(*both) for both in self._levels]
         self._detrended: tuple[int, float, Array] | None = None
         self._evidence: dict[tuple[float, int, int], float] = {}
 
@@ -114,18 +114,42 @@ class Folding:
         scores = [self._folded(each, LONG_WINDOW, 0, FEW_BINS) for each in shorter if 1.05 < each < FEWEST_READINGS]
         return max(scores, default=0.0) > BEAT + max(0.0, self._folded(period, LONG_WINDOW, 0, FEW_BINS))
 
+    def without(self, period: float) -> tuple["Folding", int]:
+        """What is left when a cycle [samples] is taken away, at a scale that shows its quarters, and samples per its sample."""
+        level = self._level(period / 4)
+        rest, template, seen = self._predicted(level, period, WINDOW, 0, 0, self.samples)
+        rest -= _shrink(rest, template)[:, None, None] * template
+        return Folding(rest.reshape(len(rest), -1), seen.ravel() > 0), 2**level
+
     def _folded(self, period: float, window: int, apart: int, bins: int = 0) -> float:
-        level = 0
-        while not bins and period / 2**level > MOST_SAMPLES and level + 1 < len(self._levels):
-            level += 1
+        if self.samples < 2 * period:
+            return -np.inf
+        level = 0 if bins else self._level(period)
+        return float(_gain(*self._predicted(level, period, window, apart, bins, MOST_FOLDED)).mean())
+
+    def _level(self, period: float) -> int:
+        """The finest scale at which a period [samples] has no more than `MOST_SAMPLES`."""
+        return int(np.clip(np.ceil(np.log2(period / MOST_SAMPLES)), 0, len(self._levels) - 1))
+
+    def _predicted(
+        self, level: int, period: float, window: int, apart: int, bins: int, most: int
+    ) -> tuple[Array, Array, Array]:
+        """Samples in windows and what the others say of each, (m, w, n) twice, and which of them were read, (w, n).
+
+        Args:
+            level: of the scale.
+            period: samples of the finest scale.
+            window: cycles of one.
+            apart: see `evidence`.
+            bins: of a period; 0: one for each sample.
+            most: samples of all windows together, about.
+        """
         length = period / 2**level
         values, seen = self._without_trend(level, max(length, FEWEST_READINGS)), self._levels[level][1]
         windows = max(1, round(seen.size / max(window * length, 2 * window)))
         size = seen.size // windows
-        if size < 2 * length:
-            return -np.inf
-        if windows * size > MOST_FOLDED:
-            windows = max(1, MOST_FOLDED // size)
+        if windows * size > most:
+            windows = max(1, most // size)
             kept = (np.linspace(0, seen.size - size, windows).astype(int)[:, None] + np.arange(size)).ravel()
             values, seen = np.take(values, kept, axis=1), seen[kept]
         values = values[:, : windows * size].reshape(-1, windows, size)
@@ -147,16 +171,21 @@ class Folding:
             sums -= values
             counts -= seen
         sums *= seen / np.maximum(counts, 1)
-        return float(_gain(values, sums, seen).mean())
+        return values, sums, seen
 
     def _without_trend(self, level: int, length: float) -> Array:
-        """Channels less their mean over three periods, of variance 1; those of periods next to each other are the same."""
+        """Channels less their mean over three periods, of variance 1 over a window; those of about a period are the same.
+
+        A part of setup, or of another load, must not drown the others.
+        """
         width = round(3 * length * 2 ** (round(np.log2(length) * 16) / 16 - np.log2(length))) | 1
         if self._detrended is None or self._detrended[:2] != (level, width):
             values, seen = self._levels[level]
             rest = (values - _running_mean(self._sums[level], width)) * seen
             spread = np.sqrt(np.einsum("mn,mn->m", rest, rest) / max(1.0, seen.sum()))
-            self._detrended = level, width, rest / np.where(spread > 1e-9, spread, np.inf)[:, None]
+            rest /= np.where(spread > 1e-9, spread, np.inf)[:, None]
+            rest /= np.sqrt(_running_mean(_sums(rest**2, seen), WINDOW * width // 3) + FLOOR)
+            self._detrended = level, width, rest
         return self._detrended[2]
 
 
@@ -205,7 +234,7 @@ def even_boundaries(values: Array, period: float) -> Array:
 
 def _gain(values: Array, template: Array, seen: Array) -> Array:
     """By how much the template raises the log likelihood of each channel over an autoregression; (m, w, n), (w, n) -> (m,)."""
-    shrink = (_sum(values, template) / np.maximum(_sum(template, template), 1e-12)).clip(0, 1)
+    shrink = _shrink(values, template)
     pairs = seen[:, 1:] * seen[:, :-1]
     many = max(1.0, float(pairs.sum()))
     template *= -shrink[:, None, None]
@@ -216,6 +245,11 @@ def _gain(values: Array, template: Array, seen: Array) -> Array:
     before, after = without / many + FLOOR, with_it / many + FLOOR
     gain = many * np.log(before / after) / 2 + without / (2 * before) - with_it / (2 * after)
     return np.asarray(np.where(most[:, 0, 0] > 0, gain - np.log(max(2.0, many)) / 2, 0.0))
+
+
+def _shrink(values: Array, template: Array) -> Array:
+    """How much of a template, 0..1, is left in the samples of each channel; (m, w, n) twice -> (m,)."""
+    return np.asarray((_sum(values, template) / np.maximum(_sum(template, template), 1e-12)).clip(0, 1))
 
 
 def _innovations(values: Array, pairs: Array) -> Array:
@@ -240,6 +274,11 @@ def _halved(values: Array, seen: Array) -> tuple[Array, Array]:
     total = sum(weight * mask[at : at + n] for at, weight in enumerate(weights))[::2]  # type: ignore[index]
     kept = (total > 0.5).astype(np.float64)
     return sums / np.maximum(total, 1e-9) * kept, kept
+
+
+def _sums(values: Array, seen: Array) -> Array:
+    """Sums of (m, n) values, and of (n,) readings, before each place: (m + 1, n + 1)."""
+    return np.cumsum(np.pad(np.vstack([values, seen]), ((0, 0), (1, 0))), axis=1)
 
 
 def _running_mean(sums: Array, width: int) -> Array:

@@ -62,12 +62,12 @@ class SmallModel:
 
 
 def _built_in(text: str, batches: Sequence[int], attention: Attention = "fused") -> SmallModel:
-    architecture = from_text(text)
+    of = from_text(text)
     return SmallModel(
         batches,
-        "sgd" if architecture.style == "resnet" else "adam",
-        lambda device: build(architecture, attention, device=device),
-        lambda batch, device: example_inputs(architecture, batch, 128, device),
+        "sgd" if of.kind == "resnet" else "adam",
+        lambda device: build(of, attention, device=device),
+        lambda batch, device: example_inputs(of, batch, 128, device),
     )
 
 

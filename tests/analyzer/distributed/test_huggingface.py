@@ -1,15 +1,21 @@
-"""Hugging Face configurations: dimensions as published, and files that are none."""
+"""Hugging Face configurations: sizes as published, layers as they are, and files that are none."""
 
 import json
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.models import Architecture, named, read_config, resolve
 from epochcast.analyzer.errors import InputError
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from epochcast.analyzer.backends.distributed.graph import Graph
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models import Configuration, resolve
+from epochcast.analyzer.backends.distributed.models.building import build
 
 # The keys that decide, with the values of the released models; what a file holds besides is not read.
 LLAMA_8B = {
@@ -47,45 +53,13 @@ GPT2 = {
     "vocab_size": 50257,
     "n_inner": None,
 }
-OPT = {
-    "model_type": "opt",
-    "hidden_size": 2048,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 32,
-    "ffn_dim": 8192,
-    "vocab_size": 50272,
-    "word_embed_proj_dim": 2048,
-}
-BERT = {
-    "model_type": "bert",
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "vocab_size": 30522,
-}
-VIT = {
-    "model_type": "vit",
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "id2label": {str(label): f"class {label}" for label in range(1000)},
-}
 
 
-def _parameters(of: Architecture) -> int:
-    pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.models.building import build
-
-    return sum(parameter.numel() for parameter in build(of).parameters())
-
-
-def _file(folder: Path, config: Any) -> Path:
+def _file(folder: Path, config: Any) -> str:
     path = folder / "some-model" / "config.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(config if isinstance(config, str) else json.dumps(config), encoding="utf-8")
-    return path
+    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -93,47 +67,96 @@ def _file(folder: Path, config: Any) -> Path:
     [
         (LLAMA_8B, 8_030_261_248),
         (MISTRAL_7B, 7_241_732_096),
+        # Mistral NeMo: 32 heads of 128 in a width of 5120.
+        (
+            {**MISTRAL_7B, "hidden_size": 5120, "head_dim": 128, "num_hidden_layers": 40, "vocab_size": 131072},
+            12_247_782_400,
+        ),
         (QWEN2_HALF_B, 494_032_768),
         (GPT2, 124_439_808),
-        (OPT, 1_315_758_080),
-        (BERT, 109_514_298),
-        (VIT, 86_567_656),
     ],
     ids=lambda given: given["model_type"] if isinstance(given, dict) else "",
 )
 def test_a_configuration_gives_the_published_number_of_parameters(
     tmp_path: Path, config: dict[str, Any], parameters: int
 ) -> None:
-    read = resolve(str(_file(tmp_path, config)))
-    assert isinstance(read, Architecture)
-    assert _parameters(read) == parameters
+    read = resolve(_file(tmp_path, config))
+    assert isinstance(read, Configuration)
+    assert sum(parameter.numel() for parameter in build(read).parameters()) == parameters
     assert read.name == "some-model"
-    built_in = {"llama": "LLaMA-3.1-8B", "gpt2": "GPT-2-small", "bert": "BERT-base"}.get(config["model_type"])
-    assert built_in is None or replace(read, name=built_in) == named(built_in)
 
 
-def test_a_head_may_be_wider_than_the_width_over_the_heads(tmp_path: Path) -> None:
-    """Mistral NeMo: 32 heads of 128 in a width of 5120."""
-    config = {**MISTRAL_7B, "hidden_size": 5120, "head_dim": 128, "num_hidden_layers": 40, "vocab_size": 131072}
-    read = read_config(_file(tmp_path, config))
-    assert _parameters(read) == 12_247_782_400
+def _graph(settings: dict[str, Any], length: int = 64, **of_job: Any) -> Graph:
+    job = TrainingConfiguration(micro_batch=2, global_batch=2, sequence_length=length, **of_job)
+    return ModelGraphs(Configuration("some-model", settings)).graph(job)
+
+
+TINY = {
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "vocab_size": 96,
+}
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gpt_neox", "olmo", "roberta", "electra"])
+def test_any_model_of_transformers_with_attention_is_read_and_split(kind: str) -> None:
+    settings = {"model_type": kind, **TINY}
+    whole, half = _graph(settings), _graph(settings, tensor=2)
+    assert len(whole.blocks) == 4
+    flops = {graph: sum(one.flops for block in graph.blocks for one in block.operators) for graph in (whole, half)}
+    assert flops[whole] == 2 * flops[half]
+    sequence = _graph(settings, tensor=2, sequence_parallel=True)
+    assert sum(one.flops for block in sequence.blocks for one in block.operators) == flops[half]
+    assert sequence.blocks[0].output is not None and sequence.blocks[0].output.shape == (2, 32, 64)
+    assert whole.parameters() <= half.parameters(2) <= 1.01 * whole.parameters()  # rows of words are padded
+    causal = kind not in ("roberta", "electra")
+    attention = [one for one in whole.blocks[0].forward if one.kind == "attention"]
+    assert [one.arguments[-1] for one in attention] == [causal]
+
+
+def test_keys_and_values_that_query_heads_share_are_not_repeated() -> None:
+    of_block = _graph({**LLAMA_8B, "num_hidden_layers": 1}).blocks[0].forward
+    (attention,) = [one for one in of_block if one.kind == "attention"]
+    assert [tensor.shape[1] for tensor in attention.inputs] == [32, 8, 8]
+    assert attention.flops == 2 * 2 * 2 * 32 * 64 * 64 * 128 / 2  # two products for 2 samples of 32 heads, half masked
+
+
+def test_layers_that_differ_are_each_read() -> None:
+    """Gemma 2: every other layer has a window."""
+    graph = _graph({"model_type": "gemma2", **TINY})
+    assert [id(block) for block in graph.blocks[:2]] == [id(block) for block in graph.blocks[2:]]
+    assert id(graph.blocks[0]) != id(graph.blocks[1])
+
+
+def test_positions_are_as_many_as_a_job_has_tokens() -> None:
+    def positions(length: int) -> int:
+        weights = {weight.name: weight.tensor.shape for weight in _graph({**GPT2, "n_layer": 1}, length).before.weights}
+        return weights["model.transformer.wpe.weight"][0]
+
+    assert [positions(length) for length in (512, 4096)] == [1024, 4096]
 
 
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({**LLAMA_8B, "model_type": "mamba"}, "model_type 'mamba'; known are llama, mistral, qwen2, gpt2, opt, bert, vit"),
-        ({**LLAMA_8B, "model_type": ["llama"]}, "known are llama"),
-        ([1, 2], "model_type None"),
-        ({key: value for key, value in LLAMA_8B.items() if key != "hidden_size"}, "lacks hidden_size"),
-        ({**LLAMA_8B, "hidden_size": "4096"}, "hidden_size=4096 .*valid integer"),
-        ({**LLAMA_8B, "hidden_size": 0}, "hidden_size=0"),
-        ({**LLAMA_8B, "num_attention_heads": 33}, "33 heads in a width of 4096"),
-        ({**LLAMA_8B, "attention_bias": True}, "attention_bias=True .*not built in"),
-        ({**LLAMA_8B, "hidden_act": "quick_gelu"}, "hidden_act=quick_gelu"),
-        ({**OPT, "do_layer_norm_before": False}, "do_layer_norm_before=False"),
-        ({**GPT2, "resid_pdrop": float("nan")}, "resid_pdrop=nan"),
-        ({**VIT, "patch_size": 15}, "the patch must divide the image"),
+        ({**LLAMA_8B, "model_type": "lama"}, "model_type 'lama', which transformers does not train"),
+        ({**LLAMA_8B, "model_type": ["llama"]}, "which transformers does not train"),
+        ({"model_type": "timm_wrapper", "architecture": "hf_hub:some/model"}, "which transformers does not train"),
+        ({"model_type": "t5"}, "which transformers does not train"),
+        ([1, 2], "has no model_type"),
+        ({**LLAMA_8B, "hidden_size": "4096"}, "is no configuration of a llama: .*hidden_size"),
+        ({**LLAMA_8B, "num_attention_heads": 33}, "is no configuration of a llama: .*multiple"),
+        ({**LLAMA_8B, "hidden_act": "quick_gel"}, "cannot be built by transformers: .*quick_gel"),
+        ({**LLAMA_8B, "num_hidden_layers": 10**4}, "num_hidden_layers 10000, more than any model that is trained; give 1000"),
+        ({**LLAMA_8B, "rope_scaling": {"factor": 10**9}}, "factor 1000000000, more than any model"),
+        ({**GPT2, "resid_pdrop": float("nan")}, "resid_pdrop nan"),
+        ({"model_type": "mamba", "hidden_size": 64}, "layers .*without attention that can be read"),
+        ({"model_type": "falcon", "hidden_size": 64, "num_attention_heads": 4}, "without attention that can be read"),
+        ({**LLAMA_8B, "model_type": "mixtral"}, "mixture of experts .*give a dense model"),
+        ({"model_type": "deepseek_v3"}, "mixture of experts"),
         ("{", "is not JSON"),
         ("\x00", "is not JSON"),
         (" " * 4_000_001, "over 4 MB"),
@@ -141,36 +164,15 @@ def test_a_head_may_be_wider_than_the_width_over_the_heads(tmp_path: Path) -> No
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path: Path, config: Any, says: str) -> None:
     with pytest.raises(InputError, match=says) as caught:
-        read_config(_file(tmp_path, config))
+        ModelGraphs.of(_file(tmp_path, config)).graph(TrainingConfiguration(sequence_length=64))
     assert "\n" not in str(caught.value)
 
 
-MIXTRAL = {**LLAMA_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
-_QWEN2_MOE = {
-    "num_experts": 60,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 1408,
-    "shared_expert_intermediate_size": 5632,
-}
-_DEEPSEEK = {"n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1}
-_DBRX = {"d_model": 6144, "n_layers": 40, "ffn_config": {"moe_num_experts": 16, "moe_top_k": 4, "ffn_hidden_size": 10752}}
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "quantization_config", "auto_map"])
+def test_nothing_that_a_configuration_names_is_fetched_or_run(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetched(*_: Any, **__: Any) -> None:
+        raise AssertionError("asked the network")
 
-
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        (MIXTRAL, "mixture of 8 experts .*hidden 4096, layers 32, ffn 28672 (experts: 2 x 14336)"),
-        ({**MIXTRAL, "model_type": "llama"}, "mixture of 8 experts (model_type llama)"),
-        ({**QWEN2_HALF_B, "model_type": "qwen2_moe", **_QWEN2_MOE}, "ffn 11264 (experts: 4 x 1408 and 5632 shared)"),
-        ({**LLAMA_8B, "model_type": "deepseek_v3", **_DEEPSEEK}, "ffn 18432 (experts: 8 x 2048 and 2048 shared)"),
-        ({"model_type": "dbrx", **_DBRX}, "hidden 6144, layers 40, ffn 43008 (experts: 4 x 10752)"),
-        ({"model_type": "llama4", "text_config": {**MIXTRAL, "num_experts_per_tok": 1}}, "ffn 14336 (experts: 1 x 14336)"),
-        ({"model_type": "gpt_oss"}, "several experts .*its hidden and layers, ffn as wide as the active experts together"),
-    ],
-)
-def test_a_mixture_of_experts_is_refused_with_the_dense_model_of_its_active_parameters(
-    tmp_path: Path, config: Any, says: str
-) -> None:
-    with pytest.raises(InputError, match=".*".join(map(re.escape, says.split(".*")))) as caught:
-        read_config(_file(tmp_path, config))
-    assert "not modelled; give a dense llama" in str(caught.value)
+    monkeypatch.setattr("socket.socket.connect", fetched)
+    settings = {"model_type": "llama", **TINY, key: "kernels-community/flash-attn"}
+    assert _graph(settings) == _graph({"model_type": "llama", **TINY})

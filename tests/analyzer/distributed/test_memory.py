@@ -11,7 +11,6 @@ from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Ope
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
 from epochcast.analyzer.backends.distributed.partition import partition
-from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.prediction import Memory
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 
@@ -138,29 +137,32 @@ def test_out_of_memory_says_how_much_of_what_and_what_would_help(
 def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_parallel: bool) -> None:
     """Korthikanti et al. 2022, table 2, in bytes per s b h; torch keeps the causal mask besides, and gathered inputs whole."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
-    from epochcast.analyzer.backends.distributed.models.named import named
-    from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
-    from epochcast.analyzer.backends.distributed.trace import trace
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
-    architecture, length = named("gpt2"), 256
-    module = slice_for_tensor_parallel(build(architecture, "eager", 1), tensor, sequence_parallel)
-    graph = trace(module, example_inputs(architecture, 2, length), precision_named("bf16"))
-    sbh = length * 2 * architecture.hidden
-    scores = 5 * architecture.heads * length / architecture.hidden
+    length = 256
+    job = TrainingConfiguration(
+        tensor=tensor,
+        sequence_parallel=sequence_parallel,
+        micro_batch=2,
+        global_batch=2,
+        sequence_length=length,
+        precision="bf16",
+        attention="eager",
+    )
+    block = ModelGraphs.of("gpt2").graph(job).blocks[0]
+    hidden, heads = 768, 12
+    sbh = length * 2 * hidden
+    scores = 5 * heads * length / hidden
     shared = 10 / tensor + 2 * 2 * (1 - 1 / tensor) if sequence_parallel else 10
     mask = length * length
-    assert graph.blocks[0].core_saved_bytes == pytest.approx(sbh * scores / tensor + mask, rel=1e-3)
-    assert graph.blocks[0].saved_bytes == pytest.approx(sbh * (shared + (24 + scores) / tensor) + mask, rel=1e-3)
+    assert block.core_saved_bytes == pytest.approx(sbh * scores / tensor + mask, rel=1e-3)
+    assert block.saved_bytes == pytest.approx(sbh * (shared + (24 + scores) / tensor) + mask, rel=1e-3)
 
 
 def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_data: Path) -> None:
     """vTrain's runs of Megatron-LM on A100 80 GB: those of the largest micro-batch of each model and tensor degree."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.models import resolve
-    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
-    from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
-    from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
     table = pd.read_csv(shared_data / "distributed" / "vtrain_multi_node.csv")
     fits: dict[str, list[bool]] = {"full": [], "none": []}
@@ -168,10 +170,7 @@ def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_
         row = rows.loc[rows["micro batch"].idxmax()].astype(int)
         micro_batch, layers = row["micro batch"], row["# layers"]
         name = f"gpt:hidden={hidden},layers={layers},heads={row['attention heads']},vocab=51200,positions=2048"
-        model = resolve(f"{name},dropout=0.1,attention_dropout=0.1")
-        module = slice_for_tensor_parallel(build(model, "eager", 1), tensor)
-        inputs = example_inputs(model, micro_batch, row["sequence length"])
-        graph = repeat_block(trace(module, inputs, precision_named("fp16")), layers)
+        graphs = ModelGraphs.of(f"{name},embd_pdrop=0.1,resid_pdrop=0.1,attn_pdrop=0.1")
         for recomputation, found in fits.items():
             job = TrainingConfiguration(
                 data=row["data parallelism"],
@@ -181,7 +180,10 @@ def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_
                 global_batch=row["global batch"],
                 precision="fp16",
                 recomputation=recomputation,
+                attention="eager",
+                sequence_length=row["sequence length"],
             )
+            graph = graphs.graph(job)
             found.append(memory_of(partition(graph, job), job, 80 * GIB).fits)
     assert all(fits["full"])
     assert sum(fits["none"]) < len(fits["none"]) / 2

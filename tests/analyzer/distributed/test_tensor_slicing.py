@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -16,18 +16,23 @@ from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_ten
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 8
+ATTENTION = {
+    "query": "column",
+    "key": "column:kv_heads",
+    "value": "column:kv_heads",
+    "output": "row",
+    "heads": "heads",
+    "kv_heads": "heads",
+}
+PLAN = {
+    **{f"*attention.{name}": rule for name, rule in ATTENTION.items()},
+    **dict.fromkeys(("*mlp.gate", "*mlp.up"), "column"),
+    "*mlp.down": "row",
+    **dict.fromkeys(("before.words", "after.head"), "vocabulary"),
+}
 
 
 class Attention(nn.Module):
-    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {
-        "query": "column",
-        "key": "column:kv_heads",
-        "value": "column:kv_heads",
-        "output": "row",
-        "heads": "heads",
-        "kv_heads": "heads",
-    }
-
     def __init__(self, kv_heads: int) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.width = HEADS, kv_heads, HIDDEN // HEADS
@@ -46,8 +51,6 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"gate": "column", "up": "column", "down": "row"}
-
     def __init__(self) -> None:
         super().__init__()
         self.gate, self.up = nn.Linear(HIDDEN, 24), nn.Linear(HIDDEN, 24)
@@ -69,8 +72,6 @@ class Block(nn.Module):
 
 
 class Before(nn.Module):
-    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"words": "vocabulary"}
-
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(WORDS, HIDDEN)
@@ -80,8 +81,6 @@ class Before(nn.Module):
 
 
 class After(nn.Module):
-    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"head": "vocabulary"}
-
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.head = nn.LayerNorm(HIDDEN), nn.Linear(HIDDEN, WORDS, bias=False)
@@ -135,7 +134,7 @@ class Exchange(TorchDispatchMode):
 
 def _run_ranks(model: nn.Module, words: Tensor, ranks: int, **options: Any) -> tuple[list[nn.Module], list[float]]:
     """Loss and gradients of each rank."""
-    sliced = [slice_for_tensor_parallel(model, ranks, rank=rank, **options) for rank in range(ranks)]
+    sliced = [slice_for_tensor_parallel(model, ranks, rank=rank, plan=PLAN, **options) for rank in range(ranks)]
     board, barrier, losses = [None] * ranks, threading.Barrier(ranks, timeout=20), [0.0] * ranks
 
     def run(rank: int) -> None:
@@ -215,7 +214,7 @@ def _seen(model: nn.Module, run: Callable[[nn.Module], Tensor]) -> tuple[list[An
 
 def test_a_block_reduces_once_per_sublayer_forward_and_once_backward() -> None:
     """Shoeybi et al. 2019, figure 4: two all-reduces forward and two backward, though q, k and v are three layers."""
-    sliced = slice_for_tensor_parallel(Model(), 2).to("meta")
+    sliced = slice_for_tensor_parallel(Model(), 2, plan=PLAN).to("meta")
     x = torch.randn(1, LENGTH, HIDDEN, device="meta", requires_grad=True)
     reduce = [("epochcast.all_reduce.default", torch.float32)] * 2
     assert _seen(sliced.blocks[0], lambda block: block(x)) == (reduce, reduce)
@@ -223,12 +222,12 @@ def test_a_block_reduces_once_per_sublayer_forward_and_once_backward() -> None:
 
 def test_sequence_parallelism_gathers_and_scatters_instead() -> None:
     """Korthikanti et al. 2022, figure 5: an all-gather ahead of each sublayer, a reduce-scatter behind it."""
-    sliced = slice_for_tensor_parallel(Model(), 2, sequence_parallel=True)
-    x = torch.randn(1, LENGTH // 2, HIDDEN, requires_grad=True)
+    sliced = slice_for_tensor_parallel(Model(), 2, sequence_parallel=True, plan=PLAN)
+    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)  # the first block is the one that hands it out
     both = ["epochcast.all_gather.default", "epochcast.reduce_scatter.default"] * 2
     forward, backward = _seen(sliced.blocks[0], lambda block: block(x))
     assert [name for name, _ in forward] == both
-    assert [name for name, _ in backward] == both
+    assert [name for name, _ in backward] == [*both, "epochcast.all_gather.default"]
 
 
 class Perceptron(nn.Module):
@@ -283,13 +282,13 @@ def test_a_plan_names_layers_and_heads_by_pattern() -> None:
 
 
 def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> None:
-    sliced = slice_for_tensor_parallel(Attention(2), 4)
+    sliced = slice_for_tensor_parallel(Attention(2), 4, plan=ATTENTION)
     assert (sliced.heads, sliced.kv_heads, sliced.key.out_features) == (1, 1, sliced.width)
     plan = {"key": "column", "value": "column", "query": "column", "output": "row", "kv_heads": "heads"}
     with pytest.raises(InputError, match="kv_heads is 2, which does not divide over 4 tensor ranks"):
         slice_for_tensor_parallel(Attention(2), 4, plan=plan)
     with pytest.raises(InputError, match="kv_heads of key is 4, which does not divide over 8 tensor ranks"):
-        slice_for_tensor_parallel(Attention(4), 8)  # no group of queries shares these
+        slice_for_tensor_parallel(Attention(4), 8, plan=ATTENTION)  # no group of queries shares these
 
 
 @pytest.mark.parametrize(
@@ -302,7 +301,7 @@ def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> No
         (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
         (Perceptron(), 2, {"plan": {"fc1": "column:groups"}}, "'groups', which is no integer attribute of Perceptron"),
         (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
-        (Perceptron(), 2, {"sequence_parallel": True}, "give it the modules before, blocks and after"),
+        (Perceptron(), 2, {"sequence_parallel": True}, "has no container of repeated blocks"),
         (Model(tied=True), 2, {"plan": {"before.words": "vocabulary", "after.head": "row"}}, "tied"),
     ],
 )

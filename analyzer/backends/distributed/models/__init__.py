@@ -1,20 +1,19 @@
 """Models to predict for: built in, by Hugging Face configuration, or the user's own.
 
-Only ``building`` and the files of layers load torch when they are imported.
+Only ``building`` loads torch when it is imported.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from epochcast.analyzer.backends.distributed.models.architecture import Architecture
-from epochcast.analyzer.backends.distributed.models.huggingface import read_config
+from epochcast.analyzer.backends.distributed.models.configuration import Configuration, read_config
 from epochcast.analyzer.backends.distributed.models.named import NAMED, from_text, named
 from epochcast.analyzer.backends.distributed.models.user_module import UserModule, load
 from epochcast.analyzer.backends.network.factory import IMPORT_PATH
 
 
-def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Architecture | UserModule:
+def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Configuration | UserModule:
     """What the user calls a model, by the form of the text.
 
     ``….json`` is a Hugging Face configuration, ``style:key=value,…`` a model by its numbers, ``package.module:factory`` a
@@ -30,4 +29,4 @@ def resolve(text: str, batch: int | None = None, sequence_length: int | None = N
     return from_text(text) if ":" in text else named(text)
 
 
-__all__ = ["NAMED", "Architecture", "UserModule", "from_text", "load", "named", "read_config", "resolve"]
+__all__ = ["NAMED", "Configuration", "UserModule", "from_text", "load", "named", "read_config", "resolve"]

@@ -70,8 +70,8 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
     return UserModule(path, module, inputs)
 
 
-def find_blocks(module: nn.Module) -> str | None:
-    """Path of the longest ModuleList or Sequential of two or more modules of one class; None if there is none.
+def find_blocks(module: nn.Module, least: int = 2) -> str | None:
+    """Path of the longest ModuleList or Sequential of ``least`` or more modules of one class; None if there is none.
 
     Of two as long ones the first counts. The content of such a container (a block's experts) is no candidate,
     nor is the module itself.
@@ -82,6 +82,6 @@ def find_blocks(module: nn.Module) -> str | None:
     for path, container in module.named_modules():
         if any(path.startswith(f"{outer}.") for outer in lengths) or not isinstance(container, (nn.ModuleList, nn.Sequential)):
             continue
-        if path and len(container) >= 2 and len({type(child) for child in container}) == 1:
+        if path and len(container) >= least and len({type(child) for child in container}) == 1:
             lengths[path] = len(container)
     return max(lengths, key=lambda path: lengths[path]) if lengths else None
