@@ -2,10 +2,10 @@
 
 log rate of a work on GPU g = what the work costs anywhere + z·b + noise. The blocks of z are the data sheet x(g, precision),
 smooth curves q(x) of it, both by precision and by type of the job, a switch for steps that are too short to fill a GPU, and one
-level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family. Families of short steps
-have a switch each, as some fill a GPU in them and some wait for launches. b of a block is normal around 0 with the block's own
-deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that intervals need. A level that
-was never measured keeps its prior variance. Formulas and ablations:
+level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family; short steps have types
+and families of their own, as some fill a GPU in them and some wait for launches. b of a block is normal around 0 with the
+block's own deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that intervals need. A
+level that was never measured keeps its prior variance. Formulas and ablations:
 ../shared/research/latency_model.md.
 """
 
@@ -33,12 +33,11 @@ SHEET_FIGURES = (
 """The figures of the catalogue that x(g, p) is made of."""
 
 # Standard deviations of the coefficients by block, in log rate: from the marginal likelihood of the visible rates, rounded
-# (latency_model.md, "Model"). Those of levels come last; how much families of short steps differ is where its estimate begins.
+# (latency_model.md, "Model"). Those of levels come last.
 _SHEET, _SHEET_BY_PRECISION, _SHEET_BY_TYPE, _SHEET_BY_GPUS = 0.25, 0.03, 0.03, 0.05
 _SHORT = 0.20
 _CURVE, _CURVE_BY_PRECISION, _CURVE_BY_TYPE = 0.06, 0.04, 0.15
-_SHORT_OF_FAMILY = "short step of family"
-_LEVELS = {"gpu": 0.055, "gpu of type": 0.07, "gpu of family": 0.08, "architecture of family": 0.10, _SHORT_OF_FAMILY: _SHORT}
+_LEVELS = {"gpu": 0.055, "gpu of type": 0.07, "gpu of family": 0.08, "architecture of family": 0.10}
 
 # Squared length scale of the curves in standardised figures, as many as there are figures, and how many curves: by choice
 # (latency_model.md).
@@ -108,7 +107,6 @@ class BlockedRidge:
 
     Attributes:
         levels_: block -> levels that were measured, in the order of their columns.
-        scales_: block of levels -> standard deviation of their coefficients.
         noise_: standard deviation of one log rate by origin.
     """
 
@@ -124,7 +122,6 @@ class BlockedRidge:
             for block, names in _levels(gpus, work).items():
                 named[block].update(names)
         self.levels_ = {block: {name: column for column, name in enumerate(sorted(named[block]))} for block in _LEVELS}
-        self.scales_ = dict(_LEVELS)
         Z = np.zeros((len(rates), len(self._scales())))
         for work, rows in by_work.items():
             columns, values, _ = self._rows(gpus_of[work], work, self._sheets(gpus_of[work], work.precision))
@@ -136,7 +133,7 @@ class BlockedRidge:
         self.noise_: dict[str, float] = {}
         for _ in range(_ROUNDS):
             self._solve(Z, y, origins)
-            self.noise_, self.scales_[_SHORT_OF_FAMILY] = self._scatter(Z, y, origins, works), self._scatter_of_short()
+            self.noise_ = self._scatter(Z, y, origins, works)
         self._solve(Z, y, origins)
         return self
 
@@ -159,13 +156,6 @@ class BlockedRidge:
             deviation = math.sqrt(float(residual[rows] @ residual[rows]) / freedom)
             scatter[origin] = min(max(deviation, _LEAST_NOISE), _MOST_NOISE)
         return scatter
-
-    def _scatter_of_short(self) -> float:
-        """How much families of short steps differ, one step of the same fixed point; the start where none was measured."""
-        before, last = self.scales_[_SHORT_OF_FAMILY], slice(-len(self.levels_[_SHORT_OF_FAMILY]), None)
-        b, left = self._coefficients[last], np.diag(self._covariance)[last]
-        freedom = float(np.sum(1 - left / before**2))
-        return math.sqrt(float(b @ b) / freedom) if freedom > 1 else before
 
     def compare(self, sources: Sequence[Gpu], targets: Sequence[Gpu], works: Sequence[Work]) -> Ratios:
         """Log of target over source seconds of each of n works, (n,); a GPU without a rate has its data sheet."""
@@ -260,11 +250,11 @@ class BlockedRidge:
         for block, names in _levels(gpus, work).items():
             levels, number = self.levels_[block], {name: row for row, name in enumerate(dict.fromkeys(names))}
             each = np.zeros((len(gpus), len(number)))
-            each[np.arange(len(gpus)), [number[name] for name in names]] = short[:, 0] if block == _SHORT_OF_FAMILY else 1.0
+            each[np.arange(len(gpus)), [number[name] for name in names]] = 1.0
             own = np.array([levels.get(name, -1) for name in number], dtype=np.intp)
             columns.append(begin + own[own >= 0])
             values.append(each[:, own >= 0])
-            unseen.append(each[:, own < 0] * self.scales_[block])
+            unseen.append(each[:, own < 0] * _LEVELS[block])
             begin += len(levels)
         return np.concatenate(columns), np.concatenate(values, axis=1), np.concatenate(unseen, axis=1)
 
@@ -274,7 +264,7 @@ class BlockedRidge:
         scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [_CURVE] * _CURVES
         scales += [_CURVE_BY_PRECISION] * (_CURVES * precisions) + [_CURVE_BY_TYPE] * (_CURVES * types)
         for block, levels in self.levels_.items():
-            scales += [self.scales_[block]] * len(levels)
+            scales += [_LEVELS[block]] * len(levels)
         return np.array(scales)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -285,14 +275,14 @@ class BlockedRidge:
     def state(self) -> dict[str, Any]:
         """What was learnt in names, as JSON values."""
         levels = {block: list(levels) for block, levels in self.levels_.items()}
-        return {"levels": levels, "scales": self.scales_, "noise": self.noise_}
+        return {"levels": levels, "noise": self.noise_}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The ridge of :meth:`state` and :meth:`arrays`."""
         ridge = cls()
         ridge.levels_ = {block: {key: column for column, key in enumerate(keys)} for block, keys in state["levels"].items()}
-        ridge.scales_, ridge.noise_ = dict(state["scales"]), dict(state["noise"])
+        ridge.noise_ = dict(state["noise"])
         for name, array in arrays.items():
             setattr(ridge, f"_{name}", array.astype(np.float64))
         return ridge
@@ -337,7 +327,6 @@ def _levels(gpus: Sequence[Gpu], work: Work) -> dict[str, list[str]]:
         "gpu of type": [f"{gpu.name}|{job_type}" for gpu in gpus],
         "gpu of family": [f"{gpu.name}|{family}" for gpu in gpus],
         "architecture of family": [f"{gpu.compute_capability:.1f}|{work.precision}|{family}" for gpu in gpus],
-        _SHORT_OF_FAMILY: [family] * len(gpus),
     }
 
 
