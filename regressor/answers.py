@@ -20,6 +20,7 @@ class Answers:
         routes: how each pair is answered, a name of the recipe's own.
         cells: the kind of answers whose errors make the interval.
         groups: what errs together, such as a family of networks; empty where that is not known.
+        in_precision: log ratio if the job computes in each of ``PRECISIONS``, NaN for unlikely ones; shape (n, 4).
     """
 
     log_ratio: NDArray[np.float64]
@@ -28,6 +29,7 @@ class Answers:
     routes: NDArray[np.str_]
     cells: NDArray[np.str_]
     groups: NDArray[np.str_]
+    in_precision: NDArray[np.float64]
 
     def __getitem__(self, rows: NDArray[np.intp]) -> "Answers":
         """Return the answers of these rows."""

@@ -98,6 +98,7 @@ class Calibration:
         no anchor was measured on stays as it is: how the recipe errs there is not known.
         """
         log_ratio, scale, routes = base.log_ratio.copy(), base.scale.copy(), base.routes.astype("<U14")
+        in_precision = base.in_precision.copy()
         for into in (True, False):
             ours = np.flatnonzero(np.array(self.into) == into)
             others = [(pair.source_gpu if into else pair.target_gpu).name for pair in pairs]
@@ -112,9 +113,10 @@ class Calibration:
             if ours.size and rows.size:
                 shift, deviation = self._errors(ours, at(pairs, rows), [others[row] for row in rows.tolist()])
                 log_ratio[rows] += shift
+                in_precision[rows] += shift[:, None]
                 scale[rows] *= deviation / _PRIOR
                 routes[rows] = ROUTE
-        return replace(base, log_ratio=log_ratio, scale=scale, routes=routes)
+        return replace(base, log_ratio=log_ratio, scale=scale, routes=routes, in_precision=in_precision)
 
     def _errors(
         self, ours: NDArray[np.intp], pairs: Sequence[Pair], others: Sequence[str]

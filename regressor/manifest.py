@@ -5,19 +5,17 @@ from typing import Any
 from epochcast.regressor.calibration import Calibration
 from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.model_folder import Manifest
-from epochcast.regressor.scaling import GpuCountScaling
 
 
 class RegressorManifest(Manifest):
     """The whole of ``model.json`` of pipeline ``default``."""
 
-    SCHEMA = "epochcast.regressor/v7"
+    SCHEMA = "epochcast.regressor/v8"
     COMMAND = "epochcast fit regressor"
     OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --pipeline"
 
     recipe: dict[str, Any]
     parameters: dict[str, Any]
-    scaling: GpuCountScaling
     intervals: dict[str, ScaledInterval]
     training: dict[str, Any]
     accuracy: dict[str, dict[str, Any]]
@@ -27,7 +25,7 @@ class RegressorManifest(Manifest):
 class PaperManifest(Manifest):
     """The whole of ``model.json`` of the paper's pipeline."""
 
-    SCHEMA = "epochcast.regressor.paper/v2"
+    SCHEMA = "epochcast.regressor.paper/v3"
     COMMAND = "epochcast fit regressor --pipeline paper"
     OTHERWISE = RegressorManifest.OTHERWISE
 

@@ -21,27 +21,25 @@ _BETTER = 1.1
 _SLACK = math.log(1.03)
 
 
-def in_order(log_ratio: Vector, gpus: Sequence[Gpu], precisions: Iterable[Precision], source: Gpu) -> Vector:
+def in_order(log_ratio: Vector, gpus: Sequence[Gpu], precisions: Iterable[Precision], kept: NDArray[np.bool_]) -> Vector:
     """Move the log ratios, shape (n,), as little as brings them into order.
 
     Each becomes the middle of the least and the greatest order-preserving ones around them, so that both of two contradicting
-    answers give way. The source keeps its own.
+    answers give way; those that are kept do not, and the others go to their side.
 
     Args:
-        log_ratio: of each GPU, 0 for ``source``.
+        log_ratio: of each GPU, 0 for the source.
         gpus: n of them, the source among them.
         precisions: that the job may compute in; a better GPU is better in each.
-        source: what ratios are relative to.
+        kept: which were measured with jobs like this one, the source among them, shape (n,).
     """
     better = _is_better(gpus, list(precisions))
     of_better = np.where(better, log_ratio[:, None] - _SLACK, -np.inf).max(axis=0)
     of_worse = np.where(better, log_ratio[None] + _SLACK, np.inf).min(axis=1)
     ordered: Vector = (np.maximum(log_ratio, of_better) + np.minimum(log_ratio, of_worse)) / 2
-    own = gpus.index(source)
-    ordered = np.where(better[:, own], np.minimum(ordered, _SLACK), ordered)
-    ordered = np.where(better[own], np.maximum(ordered, -_SLACK), ordered)
-    ordered[own] = log_ratio[own]
-    return ordered
+    below = np.where(better & kept[:, None], log_ratio[:, None] - _SLACK, -np.inf).max(axis=0)
+    above = np.where(better & kept[None], log_ratio[None] + _SLACK, np.inf).min(axis=1)
+    return np.where(kept, log_ratio, np.clip(ordered, below, np.maximum(above, below)))
 
 
 def _is_better(gpus: Sequence[Gpu], precisions: Sequence[Precision]) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from epochcast.regressor.manifest import PaperManifest
 from epochcast.regressor.model_folder import load, save
 from epochcast.regressor.pairs import Pair, make_pairs, source_seconds, target_seconds
 from epochcast.regressor.pipelines import Pipeline
+from epochcast.regressor.precision import PRECISIONS
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.predictor import LatencyPredictor, training_of, with_epoch
 from epochcast.regressor.profile import METRICS, STATISTICS, Profile
@@ -248,5 +249,11 @@ def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequenc
     named = np.array(routes, dtype=np.str_)
     groups = np.array([pair.source.group or "" for pair in pairs], dtype=np.str_)
     return Answers(
-        np.log(seconds / source_seconds(pairs)), np.ones(len(pairs)), np.full(len(pairs), float(within)), named, named, groups
+        np.log(seconds / source_seconds(pairs)),
+        np.ones(len(pairs)),
+        np.full(len(pairs), float(within)),
+        named,
+        named,
+        groups,
+        np.full((len(pairs), len(PRECISIONS)), np.nan),
     )

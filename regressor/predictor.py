@@ -1,7 +1,7 @@
 """The fitted predictor: one profile in, latency on every GPU out."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,13 +22,13 @@ from epochcast.regressor.model_folder import fingerprint, load, save
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import Precision, likely_precisions, precision_metrics
+from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions, precision_metrics
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
-from epochcast.regressor.scaling import GpuCountScaling, growths_in
+from epochcast.regressor.scaling import GpuCountScaling
 from epochcast.regressor.telemetry import METRICS, has_telemetry
 
 SHIPPED = Path(__file__).parent / "models" / "default"
@@ -52,7 +52,6 @@ class LatencyPredictor:
         catalog: the possible target GPUs.
         recipe: the fitted recipe.
         reliability: accuracy of its answers, measured on pairs that were left out of the fit.
-        scaling: the effect of another number of GPUs.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
         calibrations: corrections from anchors measured on new GPUs.
     """
@@ -61,7 +60,6 @@ class LatencyPredictor:
     catalog: Catalog
     recipe: DefaultRecipe
     reliability: Reliability
-    scaling: GpuCountScaling
     training: dict[str, Any]
     calibrations: tuple[Calibration, ...] = ()
 
@@ -84,8 +82,7 @@ class LatencyPredictor:
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
         progress("fit")
-        scaling = GpuCountScaling.fit(growths_in(profiles, catalog))
-        return cls(catalog, recipe.fit(pairs), reliability, scaling, training_of(profiles, pairs))
+        return cls(catalog, recipe.fit(pairs), reliability, training_of(profiles, pairs))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -120,20 +117,24 @@ class LatencyPredictor:
         predictions = [self.same_gpu(profile, source)] if source.name in requested else []
         if others:
             answers = self.answer(others)
-            by_precision = self._by_precision(profile, others)
-            ordered = _ordered(others, answers.log_ratio, likely_precisions(profile, source)[0])
+            likely = likely_precisions(profile, source)[0]
+            ordered = self._ordered(others, answers.log_ratio, likely, answers.routes)
+            of_each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
+            by_precision = {
+                name: self._ordered(others, log_ratio, [name], answers.routes) for name, log_ratio in of_each.items()
+            }
             if by_precision:  # between them, also where their order moved them
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
             for row, pair in enumerate(others):
                 if pair.target_gpu.name in requested:
-                    each = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
+                    each: dict[str, float] = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
                     predictions.append(self._prediction(pair, answers, row, float(ordered[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
         """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (decision 0042)."""
-        return self.scaling.on_gpus(prediction, self.catalog[prediction.gpu], gpus)
+        return GpuCountScaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
@@ -141,20 +142,11 @@ class LatencyPredictor:
         batch = max(gpu.memory / source.memory, 1.0) ** _BATCH_BY_MEMORY
         if batch == 1:
             return prediction
-        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus)
+        scaling = GpuCountScaling()
+        log_factor = scaling.log_seconds(gpu, gpus, batch) - scaling.log_seconds(gpu, gpus)
         log_factor -= _OF_BATCH * math.log(batch)
         why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
         return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
-
-    def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
-        """The log ratios in each precision that is likely, shape (n,); nothing where only one is."""
-        likely = likely_precisions(profile, pairs[0].source_gpu)[0]
-        if len(likely) == 1:
-            return {}
-        variants = [replace(profile, precision=name) for name in likely]
-        log_ratios = self.answer([replace(pair, source=source) for source in variants for pair in pairs]).log_ratio
-        each = zip(likely, np.split(log_ratios, len(likely)), strict=True)
-        return {precision: _ordered(pairs, log_ratio, [precision]) for precision, log_ratio in each}
 
     @staticmethod
     def same_gpu(profile: Profile, source: Gpu) -> Prediction:
@@ -175,6 +167,19 @@ class LatencyPredictor:
             gpus=profile.gpus,
             waits=profile.wait_share,
         )
+
+    def _ordered(
+        self,
+        pairs: Sequence[Pair],
+        log_ratio: NDArray[np.float64],
+        precisions: Collection[Precision],
+        routes: NDArray[np.str_],
+    ) -> NDArray[np.float64]:
+        """Log ratios of one profile in the order of the GPUs, shape (n,); what jobs like it did stays."""
+        model, gpus = self.recipe.telemetry_, [*(pair.target_gpu for pair in pairs), pairs[0].source_gpu]
+        like = model is not None and all(model.covers(pairs[0].source, precision) for precision in precisions)
+        kept = np.append((routes == "telemetry") & like, True)
+        return in_order(np.append(log_ratio, 0.0), gpus, precisions, kept)[:-1]
 
     def _prediction(
         self, pair: Pair, answers: Answers, row: int, log_ratio: float, half_width: float, by_precision: dict[str, float]
@@ -231,7 +236,6 @@ class LatencyPredictor:
             "intervals": self.reliability.intervals,
             "training": self.training,
             "accuracy": self.reliability.accuracy,
-            "scaling": self.scaling,
             "calibrations": [asdict(calibration) for calibration in self.calibrations],
         }
         save(Path(folder), RegressorManifest, state, self.recipe.arrays())
@@ -249,7 +253,6 @@ class LatencyPredictor:
             catalog=load_catalog() if catalog is None else catalog,
             recipe=DefaultRecipe(**manifest.parameters).restore(manifest.recipe, arrays),
             reliability=Reliability(manifest.accuracy, manifest.intervals),
-            scaling=manifest.scaling,
             training=manifest.training,
             calibrations=tuple(manifest.calibrations),
         )
@@ -264,13 +267,6 @@ def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str,
         "gpus": sorted({pair.source_gpu.name for pair in pairs}),
         "fingerprint": fingerprint([profile_json(profile) for profile in profiles]),
     }
-
-
-def _ordered(pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision]) -> NDArray[np.float64]:
-    """Log ratios of one profile in the order of the GPUs, shape (n,)."""
-    source = pairs[0].source_gpu
-    gpus = [*(pair.target_gpu for pair in pairs), source]
-    return in_order(np.append(log_ratio, 0.0), gpus, precisions, source)[:-1]
 
 
 def _waited(profile: Profile, log_ratio: float) -> float:

@@ -16,17 +16,13 @@ from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.recipes import Recipe
 
-ANCHORED = "P4-anchors"
 SHUFFLED = ("P1", "P2")
 
 PROTOCOLS: dict[str, str] = {
     "P2": "new workload: 5 folds grouped by workload",
     "P1": "random rows: leaky, because the same workload is on both sides",
     "P3": "new architecture: leave one model out",
-    "new-workload": "P3 of rates of equal work: leave one family of workloads out",
     "P4": "new GPU: leave one GPU out as source and target, test on pairs into it",
-    "new-gpu": "P4 of rates of equal work, where the job may be known from other GPUs",
-    ANCHORED: "P4 with a few workloads measured on the new GPU, tested on all others",
 }
 
 # Of P1 and P2, as in ../shared/research/regressor.md, 1.
@@ -35,11 +31,6 @@ _FOLDS = 5
 # shipped model have 51 groups. By choice.
 _MOST_FOLDS = 60
 Rows = NDArray[np.intp]
-Anchors = Callable[[str], Sequence[str]]
-
-
-def _no_anchors(gpu: str) -> Sequence[str]:
-    return ()
 
 
 @runtime_checkable
@@ -51,19 +42,14 @@ class AnsweringRecipe(Recipe, Protocol):
         ...
 
 
-def splits(
-    pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: Anchors = _no_anchors, families: bool = False
-) -> Iterator[tuple[Rows, Rows]]:
+def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, families: bool = False) -> Iterator[tuple[Rows, Rows]]:
     """Yield (training rows, test rows) per fold.
 
     Args:
         pairs: measured pairs.
         protocol: a name of :data:`PROTOCOLS`.
         seed: shuffles the folds of P1 and P2; the others have only one order.
-        anchors: GPU -> workloads that were measured on it although it is new, of P4-anchors; their pairs with it are training
-            rows.
-        families: of new-workload and P3: equal networks of all origins leave together
-            (:func:`~epochcast.regressor.job_types.network_family`).
+        families: of P3: equal networks of all origins leave together (:func:`~epochcast.regressor.job_types.network_family`).
 
     Raises:
         InputError: the protocol is unknown, or the pairs are too few or too alike for it.
@@ -79,7 +65,7 @@ def splits(
             yield from KFold(_FOLDS, shuffle=True, random_state=seed).split(workloads)
         else:
             yield from GroupKFold(_FOLDS, shuffle=True, random_state=seed).split(workloads, groups=workloads)
-    elif protocol in ("P3", "new-workload"):
+    elif protocol == "P3":
         groups = np.array([pair.source.group or "" for pair in pairs])
         if "" in groups or len(set(groups)) < 2:
             raise InputError(
@@ -93,25 +79,19 @@ def splits(
             return
         for group in sorted(set(groups)):
             yield np.flatnonzero(groups != group), np.flatnonzero(groups == group)
-    elif protocol in ("P4", "new-gpu", ANCHORED):
-        yield from _by_gpu(pairs, anchors if protocol == ANCHORED else _no_anchors)
+    elif protocol == "P4":
+        yield from _by_gpu(pairs)
     else:
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
 
 
-def _by_gpu(pairs: Sequence[Pair], anchors: Anchors) -> Iterator[tuple[Rows, Rows]]:
-    """Leave one GPU out but for its anchors."""
+def _by_gpu(pairs: Sequence[Pair]) -> Iterator[tuple[Rows, Rows]]:
     sources, targets = gpu_names(pairs)
-    workloads = np.array([pair.source.workload for pair in pairs])
     for gpu in np.unique(targets).tolist():
         others = (sources != gpu) & (targets != gpu)
         if not others.any():
             raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
-        is_anchor = np.isin(workloads, list(measured := anchors(gpu)))
-        test = np.flatnonzero((targets == gpu) & ~is_anchor)
-        if not test.size:
-            raise InputError(f"{len(measured)} anchors leave no workload to test on {gpu}; use fewer")
-        yield np.flatnonzero(others | is_anchor), test
+        yield np.flatnonzero(others), np.flatnonzero(targets == gpu)
 
 
 def out_of_fold(
@@ -121,7 +101,6 @@ def out_of_fold(
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
     also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
-    anchors: Anchors = _no_anchors,
     families: bool = False,
     stated: Callable[[Profile], Profile] = lambda profile: profile,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
@@ -134,18 +113,17 @@ def out_of_fold(
         seed: as in :func:`splits`.
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
         also: called with each fitted recipe and the rows that it was fitted without: further rows need no second fit.
-        anchors, families: as in :func:`splits`.
+        families: as in :func:`splits`.
         stated: what a tested job says of itself; training knows all.
 
     Returns:
-        Predicted seconds, NaN where the recipe has no answer; the fold of each pair, −1 where it is not tested, both of shape
-        (n,); the answers of a recipe that knows its own uncertainty, one per tested pair in order. Every pair is tested exactly
-        once, but for those of anchors.
+        Predicted seconds, NaN where the recipe has no answer; the fold of each pair, both of shape
+        (n,); the answers of a recipe that knows its own uncertainty, one per pair. Every pair is tested exactly once.
     """
     seconds = np.full(len(pairs), np.nan)
-    folds = np.full(len(pairs), -1, dtype=np.intp)
+    folds = np.empty(len(pairs), dtype=np.intp)
     answers: list[Answers] = []
-    rows = list(splits(pairs, protocol, seed, anchors, families))
+    rows = list(splits(pairs, protocol, seed, families))
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit(at(pairs, train))

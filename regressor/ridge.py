@@ -2,9 +2,10 @@
 
 log rate of a work on GPU g = what the work costs anywhere + z·b + noise. The blocks of z are the data sheet x(g, precision),
 smooth curves q(x) of it, both by precision and by type of the job, a switch for steps that are too short to fill a GPU, and one
-level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family. b of a block is normal
-around 0 with the block's own deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that
-intervals need. A level that was never measured keeps its prior variance. Formulas and ablations:
+level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family; short steps have types
+and families of their own, as some fill a GPU in them and some wait for launches. b of a block is normal around 0 with the
+block's own deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that intervals need. A
+level that was never measured keeps its prior variance. Formulas and ablations:
 ../shared/research/latency_model.md.
 """
 
@@ -32,7 +33,7 @@ SHEET_FIGURES = (
 """The figures of the catalogue that x(g, p) is made of."""
 
 # Standard deviations of the coefficients by block, in log rate: from the marginal likelihood of the visible rates, rounded
-# (latency_model.md, "Model"). The last four are those of single levels.
+# (latency_model.md, "Model"). Those of levels come last.
 _SHEET, _SHEET_BY_PRECISION, _SHEET_BY_TYPE, _SHEET_BY_GPUS = 0.25, 0.03, 0.03, 0.05
 _SHORT = 0.20
 _CURVE, _CURVE_BY_PRECISION, _CURVE_BY_TYPE = 0.06, 0.04, 0.15
@@ -112,12 +113,21 @@ class BlockedRidge:
     def fit(self, rates: Sequence[MeasuredRate]) -> Self:
         """Learn from rates of works that were measured on two GPUs or more."""
         self._scale_sheets()
-        self.levels_: dict[str, dict[str, int]] = {}
-        for block in _LEVELS:
-            keys = {_level(block, rate.gpu, rate.work) for rate in rates}
-            self.levels_[block] = {key: column for column, key in enumerate(sorted(keys))}
+        by_work: dict[Work, list[int]] = defaultdict(list)
+        for row, rate in enumerate(rates):
+            by_work[rate.work].append(row)
+        gpus_of = {work: [rates[row].gpu for row in rows] for work, rows in by_work.items()}
+        named: dict[str, set[str]] = defaultdict(set)
+        for work, gpus in gpus_of.items():
+            for block, names in _levels(gpus, work).items():
+                named[block].update(names)
+        self.levels_ = {block: {name: column for column, name in enumerate(sorted(named[block]))} for block in _LEVELS}
+        Z = np.zeros((len(rates), len(self._scales())))
+        for work, rows in by_work.items():
+            columns, values, _ = self._rows(gpus_of[work], work, self._sheets(gpus_of[work], work.precision))
+            Z[np.array(rows)[:, None], columns] = values
         works = np.unique([rate.key for rate in rates], return_inverse=True)[1]
-        Z = _centred(self._columns([rate.gpu for rate in rates], [rate.work for rate in rates]), works)
+        Z = _centred(Z, works)
         y = _centred(np.array([[rate.log_rate] for rate in rates]), works)[:, 0]
         origins = np.array([rate.origin for rate in rates])
         self.noise_: dict[str, float] = {}
@@ -149,27 +159,20 @@ class BlockedRidge:
 
     def compare(self, sources: Sequence[Gpu], targets: Sequence[Gpu], works: Sequence[Work]) -> Ratios:
         """Log of target over source seconds of each of n works, (n,); a GPU without a rate has its data sheet."""
-        # One source has fifty targets, and one GPU is in many questions.
-        ends = [(gpu.name, work) for gpus in (sources, targets) for gpu, work in zip(gpus, works, strict=True)]
-        gpu_of = dict(zip(ends, [*sources, *targets], strict=True))
-        place = {end: row for row, end in enumerate(gpu_of)}
-        here, there = np.split(np.array([place[end] for end in ends], dtype=np.intp), 2)
-        distinct = [(gpu, work) for (_, work), gpu in gpu_of.items()]
-        Z = self._columns([gpu for gpu, _ in distinct], [work for _, work in distinct])
+        gpus = {gpu.name: gpu for gpu in (*sources, *targets)}
+        place = {name: row for row, name in enumerate(gpus)}
+        here, there = (np.array([place[gpu.name] for gpu in ends], dtype=np.intp) for ends in (sources, targets))
         mean, variance = np.empty(len(works)), np.empty(len(works))
         by_work: dict[Work, list[int]] = defaultdict(list)
         for row, work in enumerate(works):
             by_work[work].append(row)
-        for rows in by_work.values():  # whose rows use few of the columns
-            change = Z[here[rows]] - Z[there[rows]]
-            used = np.flatnonzero(change.any(axis=0))
-            change = change[:, used]
-            mean[rows] = change @ self._coefficients[used]
-            variance[rows] = ((change @ self._covariance[np.ix_(used, used)]) * change).sum(axis=1)
-        for block, scale in _LEVELS.items():
-            keys = [_level(block, gpu, work) for gpu, work in distinct]
-            unseen, named = np.array([key not in self.levels_[block] for key in keys], dtype=float), np.array(keys)
-            variance += np.where(named[here] == named[there], 0.0, unseen[here] + unseen[there]) * scale**2
+        sheets = {name: self._sheets([*gpus.values()], name) for name in {work.precision for work in by_work}}
+        for work, rows in by_work.items():
+            columns, values, new = self._rows([*gpus.values()], work, sheets[work.precision])
+            change, unseen = (of[here[rows]] - of[there[rows]] for of in (values, new))
+            mean[rows] = change @ self._coefficients[columns]
+            covariance = self._covariance[np.ix_(columns, columns)]
+            variance[rows] = ((change @ covariance) * change).sum(axis=1) + (unseen**2).sum(axis=1)
         return Ratios(mean, variance)
 
     def noise(self, origin: str | None) -> float:
@@ -185,9 +188,9 @@ class BlockedRidge:
         """Whether the GPU was measured."""
         return gpu.name in self.levels_["gpu"]
 
-    def knows_family(self, family: str | None, *gpus: Gpu) -> bool:
-        """Whether jobs of a family were measured on each of the GPUs."""
-        return all(family in self._families[gpu.name] for gpu in gpus)
+    def knows_family(self, work: Work, *gpus: Gpu) -> bool:
+        """Whether jobs of a work's family were measured on each of the GPUs."""
+        return work.family is not None and self.levels_["gpu of family"].keys() >= set(_levels(gpus, work)["gpu of family"])
 
     def jobs_on_both(self, source: Gpu, target: Gpu) -> int:
         """How many families of jobs were measured on both GPUs."""
@@ -197,7 +200,7 @@ class BlockedRidge:
     def _families(self) -> dict[str, set[str]]:
         families: dict[str, set[str]] = defaultdict(set)
         for key in self.levels_["gpu of family"]:
-            gpu, _, family = key.partition("|")
+            gpu, family, *_ = key.split("|")
             families[gpu].add(family)
         return families
 
@@ -213,25 +216,47 @@ class BlockedRidge:
         values, vectors = np.linalg.eigh(_kernel(self._knots, self._knots))
         self._basis = vectors[:, -_CURVES:] / np.sqrt(values[-_CURVES:])
 
-    def _columns(self, gpus: Sequence[Gpu], works: Sequence[Work]) -> Matrix:
-        """z of each row, shape (n, coefficients)."""
-        keys = list(zip([gpu.name for gpu in gpus], [work.precision for work in works], strict=True))
-        gpu_of = dict(zip(keys, gpus, strict=True))
-        of_key = {key: log_figures(gpu, key[1]) for key, gpu in gpu_of.items()}
-        distinct = {key: row for row, key in enumerate(of_key)}
-        at = np.array([distinct[key] for key in keys], dtype=np.intp)
-        figures = np.array(list(of_key.values())).reshape(len(of_key), len(self._centre))
+    def _sheets(self, gpus: Sequence[Gpu], precision: Precision) -> tuple[Matrix, Matrix, Vector]:
+        """Standardised figures, curves and log speed of each GPU, shapes (n, figures), (n, curves) and (n,)."""
+        figures = np.array([log_figures(gpu, precision) for gpu in gpus])
         standard = (figures - self._centre) / self._spread
-        sheet, curve = standard[at], (_kernel(standard, self._knots) @ self._basis)[at]
-        precision = _one_hot([work.precision for work in works], {name: place for place, name in enumerate(PRECISIONS)})
-        job_type = _one_hot([work.type for work in works], {name: place for place, name in enumerate(JOB_TYPES)})
-        numbers = np.array([[math.log2(work.gpus) / 3] for work in works])  # 1 for the eight GPUs of a machine
-        short = np.array([[work.short] for work in works]) * _log_speed(figures)[at, None]
-        parts = [sheet, _each(sheet, precision), _each(sheet, job_type), sheet * numbers, short]
-        parts += [curve, _each(curve, precision), _each(curve, job_type)]
-        for block, levels in self.levels_.items():
-            parts.append(_one_hot([_level(block, gpu, work) for gpu, work in zip(gpus, works, strict=True)], levels))
-        return np.concatenate(parts, axis=1)
+        return standard, _kernel(standard, self._knots) @ self._basis, _log_speed(figures)
+
+    def _rows(
+        self, gpus: Sequence[Gpu], work: Work, sheets: tuple[Matrix, Matrix, Vector]
+    ) -> tuple[NDArray[np.intp], Matrix, Matrix]:
+        """What z of a work is on n GPUs: m columns that are not 0 everywhere, their values, and levels never measured.
+
+        Returns:
+            Numbers of columns, shape (m,); values, shape (n, m); for each level that has no column the value times its prior
+            deviation, shape (n, levels).
+        """
+        sheet, curve, speed = sheets
+        short = work.short * speed[:, None]
+        parts: list[tuple[int, Matrix]] = []
+        begin, kinds = 0, (PRECISIONS.index(work.precision), JOB_TYPES.index(work.type) if work.type else None)
+        for smooth, more in ((sheet, [sheet * math.log2(work.gpus) / 3, short]), (curve, [])):  # 1 for the eight of a machine
+            parts.append((begin, smooth))
+            begin, width = begin + smooth.shape[1], smooth.shape[1]
+            for kind, count in zip(kinds, (len(PRECISIONS), len(JOB_TYPES)), strict=True):
+                if kind is not None:
+                    parts.append((begin + kind * width, smooth))
+                begin += count * width
+            for part in more:
+                parts.append((begin, part))
+                begin += part.shape[1]
+        columns = [np.arange(first, first + part.shape[1]) for first, part in parts]
+        values, unseen = [part for _, part in parts], []
+        for block, names in _levels(gpus, work).items():
+            levels, number = self.levels_[block], {name: row for row, name in enumerate(dict.fromkeys(names))}
+            each = np.zeros((len(gpus), len(number)))
+            each[np.arange(len(gpus)), [number[name] for name in names]] = 1.0
+            own = np.array([levels.get(name, -1) for name in number], dtype=np.intp)
+            columns.append(begin + own[own >= 0])
+            values.append(each[:, own >= 0])
+            unseen.append(each[:, own < 0] * _LEVELS[block])
+            begin += len(levels)
+        return np.concatenate(columns), np.concatenate(values, axis=1), np.concatenate(unseen, axis=1)
 
     def _scales(self) -> Vector:
         figures, precisions, types = len(self._centre), len(PRECISIONS), len(JOB_TYPES)
@@ -249,7 +274,8 @@ class BlockedRidge:
 
     def state(self) -> dict[str, Any]:
         """What was learnt in names, as JSON values."""
-        return {"levels": {block: list(levels) for block, levels in self.levels_.items()}, "noise": self.noise_}
+        levels = {block: list(levels) for block, levels in self.levels_.items()}
+        return {"levels": levels, "noise": self.noise_}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -290,15 +316,18 @@ def shortness(log_of_step: float) -> float:
     return max(0.0, -log_of_step - _SHORT_FROM)
 
 
-def _level(block: str, gpu: Gpu, work: Work) -> str:
-    """The level of a block that a rate belongs to; one of an unknown type or family is never among those that were measured."""
-    if block == "gpu":
-        return gpu.name
-    if block == "gpu of type":
-        return f"{gpu.name}|{work.type or ''}"
-    if block == "gpu of family":
-        return f"{gpu.name}|{work.family or ''}"
-    return f"{gpu.compute_capability:.1f}|{work.precision}|{work.family or ''}"
+def _levels(gpus: Sequence[Gpu], work: Work) -> dict[str, list[str]]:
+    """Block -> the level of a work on each GPU; one of an unknown type or family is never among those that were measured.
+
+    What a type or a family does in short steps says nothing of it in steps that fill a GPU.
+    """
+    job_type, family = (f"{name or ''}{'|short' * (work.short > 0)}" for name in (work.type, work.family))
+    return {
+        "gpu": [gpu.name for gpu in gpus],
+        "gpu of type": [f"{gpu.name}|{job_type}" for gpu in gpus],
+        "gpu of family": [f"{gpu.name}|{family}" for gpu in gpus],
+        "architecture of family": [f"{gpu.compute_capability:.1f}|{work.precision}|{family}" for gpu in gpus],
+    }
 
 
 def _kernel(a: Matrix, b: Matrix) -> Matrix:
@@ -312,17 +341,3 @@ def _centred(rows: Matrix, works: NDArray[np.intp]) -> Matrix:
     np.add.at(total, works, rows)
     centred: Matrix = rows - (total / np.bincount(works)[:, None])[works]
     return centred
-
-
-def _each(rows: Matrix, one_hot: Matrix) -> Matrix:
-    """The rows once for each level, 0 where a row is of another: shape (n, levels · columns)."""
-    return (one_hot[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-
-
-def _one_hot(keys: Sequence[Any], levels: Mapping[Any, int]) -> Matrix:
-    """A column for each level; none for a key that is not one."""
-    rows = np.zeros((len(keys), len(levels)))
-    for row, key in enumerate(keys):
-        if key in levels:
-            rows[row, levels[key]] = 1.0
-    return rows

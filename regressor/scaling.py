@@ -9,21 +9,12 @@ with the arithmetic rate is measured, not physics: faster GPUs are in machines w
 a job exchanges is not known, so that every job has the cost of a typical one and a wide interval.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
-from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.prediction import Prediction
-from epochcast.regressor.profile import Profile
-from epochcast.regressor.scoring import conformal_quantile
-
-Vector = NDArray[np.float64]
 
 # Bytes/s of one lane of PCI Express 3.0 in both directions, as NVLink's figures count; each generation doubles it. 8 GT/s, of
 # which 128 in 130 bits are data.
@@ -34,36 +25,10 @@ _TYPICAL_LINK = 16 * 2 * _PCIE3_LANE
 # The units of link and rate, so that the cost is that of a GPU like a V100 with PCI Express.
 _LINK, _RATE = 1e11, 1e13
 
-# Errors beyond count linearly: some tables hold rates of other settings (BERT on 8 H200 2.5 times as fast as 8 of one).
-# By choice.
-_OUTLIER = 0.05
-
-# Fewer groups of workloads know less than the public rates (the defaults below). By choice.
-_FEWEST_GROUPS = 5
-
-
-class Growth(NamedTuple):
-    """One work measured on two numbers of GPUs of one kind.
-
-    Attributes:
-        gpu: the kind.
-        group: of the work.
-        before, after: numbers of GPUs.
-        log_seconds: log of seconds with ``after`` over seconds with ``before``.
-        batch_share: batch on each GPU after over before, 1 where it is not known.
-    """
-
-    gpu: Gpu
-    group: str
-    before: int
-    after: int
-    log_seconds: float
-    batch_share: float = 1.0
-
 
 @dataclass(frozen=True)
 class GpuCountScaling:
-    """The fitted model; the defaults are what it learnt from ../shared/data/cross_gpu (lab/speed/regressor/scaling.py).
+    """The model; the defaults are what was learnt from ../shared/data/cross_gpu (lab/speed/regressor/scaling.py).
 
     Attributes:
         log_cost: log of the cost on a GPU of link 100 GB/s and rate 10 TFLOP/s.
@@ -72,43 +37,10 @@ class GpuCountScaling:
             doublings.
     """
 
-    log_cost: float = -2.18
-    link: float = 0.32
-    rate: float = 0.41
-    half_width: float = 0.25
-
-    @classmethod
-    def fit(cls, growths: Sequence[Growth]) -> Self:
-        """Learn from measured growths; too few groups of workloads leave the defaults.
-
-        The half-width is the conformal quantile of the errors on groups left out.
-        """
-        groups = np.array([growth.group for growth in growths])
-        if len(set(groups.tolist())) < _FEWEST_GROUPS:
-            return cls()
-        errors = np.empty(len(growths))
-        for group in set(groups.tolist()):
-            here = groups == group
-            without = cls._fitted([growths[row] for row in np.flatnonzero(~here).tolist()])
-            for row in np.flatnonzero(here).tolist():
-                errors[row] = without.error(growths[row]) / _doublings(growths[row].before, growths[row].after) ** 0.5
-        return cls(**asdict(cls._fitted(growths)) | {"half_width": conformal_quantile(errors)})
-
-    @classmethod
-    def _fitted(cls, growths: Sequence[Growth]) -> Self:
-        def errors(coefficients: Vector) -> Vector:
-            tried = cls(*coefficients.tolist())
-            return np.array([tried.error(growth) for growth in growths])
-
-        # Bounds by choice: links and rates help, and no more than in proportion.
-        start, bounds = [cls.log_cost, cls.link, cls.rate], ([-10, 0, 0], [5, 1, 1])
-        fitted = least_squares(errors, start, bounds=bounds, loss="soft_l1", f_scale=_OUTLIER)
-        return cls(*fitted.x.tolist())
-
-    def error(self, growth: Growth) -> float:
-        """Log of predicted over measured seconds."""
-        after = self.log_seconds(growth.gpu, growth.after, growth.batch_share)
-        return after - self.log_seconds(growth.gpu, growth.before) - growth.log_seconds
+    log_cost: float = -2.184
+    link: float = 0.3247
+    rate: float = 0.4134
+    half_width: float = 0.2494
 
     def log_seconds(self, gpu: Gpu, gpus: int, batch: float = 1.0) -> float:
         """Log of seconds of some work on so many GPUs of a kind over seconds on one of them.
@@ -130,7 +62,7 @@ class GpuCountScaling:
 
     def width(self, before: int, after: int) -> float:
         """Half-width of the 90 % interval of the difference between two :meth:`log_seconds`."""
-        return float(self.half_width * _doublings(before, after) ** 0.5)
+        return float(self.half_width * doublings(before, after) ** 0.5)
 
     def _overhead(self, gpu: Gpu, gpus: int) -> float:
         """Time that GPUs exchange, as a share of the time that they compute."""
@@ -138,35 +70,8 @@ class GpuCountScaling:
         return float(np.exp(cost) * 2 * (gpus - 1) / gpus)
 
 
-def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:
-    """The growths of each workload on one kind of GPU, from the smallest number of them to each larger one."""
-    runs: dict[tuple[str, str], list[Profile]] = defaultdict(list)
-    for profile in profiles:
-        if profile.workload is not None and profile.epoch_s is not None:
-            runs[profile.workload, catalog.resolve(profile.gpu).name].append(profile)
-    growths = []
-    for (workload, gpu), of_work in runs.items():
-        first, *larger = sorted(of_work, key=lambda profile: profile.gpus)
-        for profile in larger:
-            if profile.gpus > first.gpus and first.epoch_s and profile.epoch_s:
-                log_seconds = float(np.log(profile.epoch_s / first.epoch_s))
-                share = _batch_share(first, profile)
-                growths.append(Growth(catalog[gpu], first.group or workload, first.gpus, profile.gpus, log_seconds, share))
-    return growths
-
-
-def _batch_share(before: Profile, after: Profile) -> float:
-    """1 where a batch is not known, or where the two cannot be of one job (tables count items in more than one way).
-
-    It may be cut as far as one batch for all, and an eighth of that (by choice).
-    """
-    if before.batch is None or after.batch is None:
-        return 1.0
-    share = after.batch / before.batch
-    return share if before.gpus / after.gpus / 8 <= share <= 1 else 1.0
-
-
-def _doublings(before: int, after: int) -> float:
+def doublings(before: int, after: int) -> float:
+    """How often a number of GPUs doubles or halves."""
     return abs(float(np.log2(after / before)))
 
 

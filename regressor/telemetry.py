@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 
 from epochcast.regressor.arrays import part, under
-from epochcast.regressor.boosting import SHARE, Boosting
+from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names
@@ -84,15 +84,18 @@ class TelemetryModel:
             few = np.random.default_rng(0).choice(few, _MOST_ROWS, replace=False)
         weights = np.ones(len(pairs))
         weights[few] = self._fit_process(at(pairs, few), rest[few])
-        self._trees = Boosting(self._iterations).fit(self._rows(pairs), rest, weights)
+        self._trees = boosted(self._rows(pairs), rest, weights, self._iterations)
         return self
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
         """Whether jobs of this arithmetic and type were recorded; an unknown type counts as theirs."""
         return kind_of(precision) in self.kinds and (profile.type is None or profile.type in self.types)
 
-    def compare(self, pairs: Sequence[Pair]) -> Ratios:
-        """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each."""
+    def compare(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Ratios:
+        """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each.
+
+        ``precision``: of the jobs, each one's likeliest unless given.
+        """
         X, (sources, targets), change = self._scaled(pairs), gpu_names(pairs), sheet_change(pairs) / self._sheet
         cross = self._covariance(X, sources, targets, change)
         seen = _same(sources, self._sources) * _same(targets, self._targets)
@@ -101,8 +104,10 @@ class TelemetryModel:
         variance = np.maximum(2 * _AMPLITUDE**2 * own - known, 0.0)
         # The part of a pair's own is no part of a pair of GPUs that nobody recorded: the others stand for it.
         variance = np.where(seen.any(axis=1), variance, np.maximum(variance - 2 * _AMPLITUDE**2 * (1 - _COMMON), 0.0))
-        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(self._rows(pairs))
-        return Ratios(self._base(pairs) + mean, variance + 2 * _NOISE**2)
+        mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(
+            self._rows(pairs, precision), thread_count=1
+        )
+        return Ratios(self._base(pairs, precision) + mean, variance + 2 * _NOISE**2)
 
     def _fit_process(self, pairs: Sequence[Pair], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fit on inducing points, none of them a row, so that a saved process is not its data; returns the rows' weights.
@@ -156,14 +161,14 @@ class TelemetryModel:
         scaled: Matrix = (statistics_of(pairs) - self._centre) / self._spread
         return scaled
 
-    def _rows(self, pairs: Sequence[Pair]) -> Matrix:
+    def _rows(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Matrix:
         """What the trees read: the statistics, the change of the data sheet, and the ridge's answer."""
-        return np.column_stack([statistics_of(pairs), sheet_change(pairs), self._base(pairs)])
+        return np.column_stack([statistics_of(pairs), sheet_change(pairs), self._base(pairs, precision)])
 
-    def _base(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    def _base(self, pairs: Sequence[Pair], precision: Precision | None = None) -> NDArray[np.float64]:
         """Log ratios of any job that is as busy: its idle time stays, and the rest goes with the GPUs; shape (n,)."""
         likely = [likely_precisions(pair.source, pair.source_gpu)[0] for pair in pairs]
-        works = [Work(max(shares, key=shares.__getitem__)) for shares in likely]
+        works = [Work(max(shares, key=shares.__getitem__) if precision is None else precision) for shares in likely]
         sources, targets = [pair.source_gpu for pair in pairs], [pair.target_gpu for pair in pairs]
         sheet = [_roofline(source) - _roofline(target) for source, target in zip(sources, targets, strict=True)]
         busy = np.array([busy_at_least(pair.source) for pair in pairs])
@@ -179,7 +184,7 @@ class TelemetryModel:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted arrays."""
         names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
-        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": self._trees.stored}
+        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": array_of(self._trees)}
         return own | under("ridge", self._ridge.arrays())
 
     @classmethod
@@ -192,7 +197,7 @@ class TelemetryModel:
         model._ridge = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
         for name in arrays.keys() - under("ridge", part(arrays, "ridge")).keys():
             setattr(model, f"_{name}", arrays[name])
-        model._trees = Boosting.of_array(arrays["trees"])
+        model._trees = model_of(arrays["trees"])
         model._factor_points()
         return model
 

@@ -1,10 +1,7 @@
 """Fitted trees as plain arrays: kept without pickle, evaluated with NumPy, with the answers of the library that fitted them."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -68,37 +65,6 @@ class Trees:
             features.append(np.where(leaf, _LEAF, feature))
             skips.append(np.where(leaf, 0, right.astype(np.int64) - place))
             values.append(np.where(leaf, value.astype(dtype), _rounded_down(threshold, dtype)))
-        return cls._joined(features, skips, values, start)
-
-    @classmethod
-    def of_catboost(cls, model: Any) -> Self:
-        """Copy the trees of a fitted CatBoostRegressor on numbers, in float64; its thresholds are float32.
-
-        All nodes of a level ask the same there: bit ``i`` of a leaf's number is the answer to the ``i``-th split.
-        """
-        with TemporaryDirectory() as folder:  # CatBoost writes its splits to a file only
-            path = Path(folder) / "model.json"
-            model.save_model(str(path), format="json")
-            stored = json.loads(path.read_text("utf-8"))
-        scale, bias = model.get_scale_and_bias()
-        leaves = scale * model.get_leaf_values()  # in the file they are a digit shorter
-        features, skips, values, end = [], [], [], 0
-        for tree in stored["oblivious_trees"]:
-            begin, end = end, end + 2 ** len(tree["splits"])
-            feature, skip, value = [_LEAF], [0], leaves[begin:end, None]
-            for height, split in enumerate(tree["splits"], start=1):  # the first split is the lowest
-                pairs = value.reshape(len(value) // 2, -1)
-                value = np.insert(pairs, 0, np.float32(split["border"]), axis=1)
-                feature = [split["float_feature_index"], *feature, *feature]
-                skip = [2**height, *skip, *skip]
-            features.append(np.array(feature))
-            skips.append(np.array(skip))
-            values.append(value[0])
-        return cls._joined(features, skips, values, float(bias))
-
-    @classmethod
-    def _joined(cls, features: Sequence[Any], skips: Sequence[Any], values: Sequence[Any], start: float | None) -> Self:
-        """One set of arrays from those of each tree."""
         return cls(
             np.cumsum([0, *(len(each) for each in values[:-1])], dtype=np.int32),
             np.concatenate(features).astype(np.int16),

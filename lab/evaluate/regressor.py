@@ -1,6 +1,6 @@
 """Compare predicted latency on other GPUs with measurements and simple rules.
 
-python -m lab.evaluate regressor --data cloud_hw_trainpred.csv --protocol P4-anchors --anchors 5
+python -m lab.evaluate regressor --data cloud_hw_trainpred.csv --protocol P4
 python -m lab.evaluate regressor --train rates.csv.gz --test rates_2.csv.gz
 
 A workload that is in both is answered by a fit without it.
@@ -25,8 +25,6 @@ from lab.evaluate.latency.stated import STATED
 if TYPE_CHECKING:
     from epochcast.regressor import Profile
 
-_ANCHORS = 10
-
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Which pairs of GPUs to predict, from which others, and by which recipe."""
@@ -38,15 +36,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--protocol",
-        help="P2 new workload (default), P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; for rates of "
-        "equal work new-workload and new-gpu",
+        help="P2 new workload (default), P1 random rows (leaks), P3 new architecture or family, P4 new GPU",
     )
-    parser.add_argument("--families", action="store_true", help="leave out equal networks of all sources (new-workload)")
+    parser.add_argument("--families", action="store_true", help="leave out equal networks of all sources (P3)")
     parser.add_argument(
         "--stated", choices=STATED, default="family", help="what a tested job says of itself (default: its type and its family)"
     )
-    parser.add_argument("--anchors", type=int, help=f"workloads measured on the new GPU (P4-anchors; default {_ANCHORS})")
-    parser.add_argument("--recipe", help="default: default, latency-only for timed steps without telemetry; all compares")
+    parser.add_argument("--recipe", default="default", help="a name, or all")
     parser.add_argument(
         "--seeds", type=int, choices=range(1, 6), help="shuffles of the groups (P1, P2; default 5, the paper's models 1)"
     )
@@ -59,11 +55,9 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
     from lab.evaluate.latency import BASELINES, Evaluation, evaluate, evaluate_model, evaluate_split
     from lab.rivals.latency import RECIPES
 
-    check_rows(asked, "protocol", "anchors", "seeds")
-    if asked.families and asked.protocol != "new-workload":
-        raise InputError("--families applies only to --protocol new-workload; give both")
-    if asked.anchors is not None and asked.protocol != "P4-anchors":
-        raise InputError(f"--anchors {asked.anchors} applies only to --protocol P4-anchors; give both")
+    check_rows(asked, "protocol", "seeds")
+    if asked.families and asked.protocol != "P3":
+        raise InputError("--families applies only to --protocol P3; give both")
     catalog = load_catalog(asked.gpus)
 
     def read(paths: Sequence[Path]) -> list[Profile]:
@@ -73,7 +67,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
         return profiles
 
     if asked.shipped:
-        if asked.recipe not in (None, "default"):
+        if asked.recipe != "default":
             raise InputError(f"--shipped has the recipe default, not {asked.recipe}; leave out --recipe")
         shipped = LatencyPredictor.load(catalog=catalog)
         return compared("default", {"default": evaluate_model(shipped, read(asked.test), stated=asked.stated).to_json()})
@@ -91,20 +85,10 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
                 protocol=asked.protocol or "P2",
                 recipe=name,
                 seeds=None if asked.seeds is None else range(asked.seeds),
-                anchors=_ANCHORS if asked.anchors is None else asked.anchors,
                 families=asked.families,
                 stated=asked.stated,
                 progress=lambda done, fits: progress.show(f"{name}: fit {done + 1} of {fits}"),
             )
         return evaluation.to_json()
 
-    subject = asked.recipe or _recipe_for(known)
-    return compared(subject, each_recipe(subject, list(RECIPES), BASELINES, measure))
-
-
-def _recipe_for(profiles: Sequence[Profile]) -> str:
-    """What answers for data like these: PROFET's have epochs with their steps, and no telemetry; rates have only steps."""
-    from epochcast.regressor.telemetry import has_telemetry
-
-    timed = any(profile.step_s and profile.unit == "epoch" for profile in profiles)
-    return "latency-only" if timed and not any(map(has_telemetry, profiles)) else "default"
+    return compared(asked.recipe, each_recipe(asked.recipe, list(RECIPES), BASELINES, measure))

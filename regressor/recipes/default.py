@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.arrays import Arrays, part, under
-from epochcast.regressor.boosting import SHARE, Boosting
+from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least, busy_share
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.job_types import JOB_TYPES, JobType, network_family
 from epochcast.regressor.pairs import Pair, actual_ratio, at, source_seconds
-from epochcast.regressor.precision import PRECISIONS, likely_precisions
+from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures, log_step, shortness
 from epochcast.regressor.telemetry import TelemetryModel, has_telemetry
@@ -71,7 +71,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = [(pair, works[_key(pair.source)]) for pair in pairs]
         sizes = Counter(work.family for _, work in rows)
         weights = np.array([1 / math.sqrt(sizes[work.family]) for _, work in rows])
-        self.boosting_ = Boosting(self.iterations, rising=7).fit(_features(rows), np.log(actual_ratio(pairs)), weights)
+        self.boosting_ = boosted(_features(rows), np.log(actual_ratio(pairs)), weights, self.iterations, rising=7)
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
         self.telemetry_ = None
         if len(recorded) > 1:
@@ -98,20 +98,28 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         routes = np.array(["speeds" if self._new(pair) == 0 else "specifications" for pair in pairs], dtype="<U14")
         recorded = np.flatnonzero([self.uses_telemetry(pair) for pair in pairs])
         if self.telemetry_ is not None and recorded.size:
-            shown = self.telemetry_.compare(at(pairs, recorded))
             # It takes the place of the others, as a mean by how sure both are is worse; of its own arithmetic and type.
             place = np.full(len(pairs), -1)
             place[recorded] = np.arange(len(recorded))
-            like = np.flatnonzero(
-                [
-                    place[row] >= 0 and self.telemetry_.covers(pair.source, work.precision)
-                    for row, (pair, work) in zip(owner, rows, strict=True)
-                ]
-            )
-            mean[like], variance[like] = shown.mean[place[owner[like]]], shown.variance[place[owner[like]]]
+            for precision in {work.precision for _, work in rows}:
+                like = np.flatnonzero(
+                    [
+                        place[row] >= 0 and work.precision == precision and self.telemetry_.covers(pair.source, precision)
+                        for row, (pair, work) in zip(owner, rows, strict=True)
+                    ]
+                )
+                if like.size:
+                    shown = self.telemetry_.compare(at(pairs, recorded), precision)
+                    mean[like], variance[like] = (of[place[owner[like]]] for of in shown)
             inside = [set(pairs[row].gpus) <= set(self.telemetry_.gpus) for row in recorded.tolist()]
             routes[recorded[inside]] = "telemetry"
         log_ratio: NDArray[np.float64] = np.bincount(owner, share * mean, len(pairs)).astype(np.float64)
+        in_precision = np.full((len(pairs), len(PRECISIONS)), np.nan)
+        for column, precision in enumerate(PRECISIONS):
+            here = np.flatnonzero([work.precision == precision for _, work in rows])
+            total = np.bincount(owner[here], share[here], len(pairs))
+            held = np.flatnonzero(total)
+            in_precision[held, column] = np.bincount(owner[here], (share * mean)[here], len(pairs))[held] / total[held]
         spread = np.bincount(owner, share * (variance + mean**2), len(pairs)) - log_ratio**2
         return Answers(
             log_ratio,
@@ -120,6 +128,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             routes,
             np.array([self._cell(pair, route) for pair, route in zip(pairs, routes.tolist(), strict=True)], dtype="<U29"),
             np.array([family_of(pair.source) or "" for pair in pairs], dtype=np.str_),
+            in_precision,
         )
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -147,9 +156,9 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.members == "ridge":
             return ratios
         both = np.concatenate([_features(rows), _features(rows, back=True)])
-        there, back = np.split(self.boosting_.predict(both), 2)
+        there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
-        measured = [self.ridge_.knows_family(work.family, pair.source_gpu, pair.target_gpu) for pair, work in rows]
+        measured = [self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows]
         share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
         return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
 
@@ -157,9 +166,8 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """What the job of a pair may be, and how likely each is."""
         source, gpu = pair.source, pair.source_gpu
         types = {source.type: 1.0} if source.type else self.types_ or {None: 1.0}
-        work = work_of(source, gpu)
         return [
-            (work._replace(precision=precision, type=job_type), of_precision * of_type)
+            (work_of(source, gpu, precision)._replace(type=job_type), of_precision * of_type)
             for precision, of_precision in likely_precisions(source, gpu)[0].items()
             for job_type, of_type in types.items()
         ]
@@ -185,12 +193,12 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
         telemetry = {} if self.telemetry_ is None else under("telemetry", self.telemetry_.arrays())
-        return under("ridge", self.ridge_.arrays()) | {"boosting": self.boosting_.stored} | telemetry
+        return under("ridge", self.ridge_.arrays()) | {"boosting": array_of(self.boosting_)} | telemetry
 
     def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
         """Take :meth:`state` and :meth:`arrays`."""
         self.ridge_ = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
-        self.boosting_, self.types_ = Boosting.of_array(arrays["boosting"]), dict(state["types"])
+        self.boosting_, self.types_ = model_of(arrays["boosting"]), dict(state["types"])
         stored = state["telemetry"]
         self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, part(arrays, "telemetry"))
         return self
@@ -205,18 +213,17 @@ def family_of(profile: Profile) -> str | None:
     return network_family(profile.group) if profile.group else profile.workload
 
 
-def work_of(profile: Profile, gpu: Gpu) -> Work:
-    """What a profile says of its job."""
+def work_of(profile: Profile, gpu: Gpu, precision: Precision | None = None) -> Work:
+    """What a profile says of its job, in its likeliest precision unless one is given."""
     likely = likely_precisions(profile, gpu)[0]
-    precision = max(likely, key=lambda name: likely[name])
-    step = _log_step(profile, gpu)
-    return Work(precision, profile.type, family_of(profile), profile.gpus, 0.0 if math.isnan(step) else shortness(step))
+    computes_in: Precision = max(likely, key=likely.__getitem__) if precision is None else precision
+    step = _log_step(profile, gpu, computes_in)
+    return Work(computes_in, profile.type, family_of(profile), profile.gpus, 0.0 if math.isnan(step) else shortness(step))
 
 
-def _log_step(profile: Profile, gpu: Gpu) -> float:
+def _log_step(profile: Profile, gpu: Gpu, precision: Precision) -> float:
     step_s = profile.step_s or (profile.epoch_s if profile.unit == "step" else None)
-    likely = likely_precisions(profile, gpu)[0]
-    return log_step(step_s, gpu, max(likely, key=lambda name: likely[name])) if step_s else math.nan
+    return log_step(step_s, gpu, precision) if step_s else math.nan
 
 
 def _key(profile: Profile) -> str:
@@ -275,7 +282,7 @@ def _features(rows: Sequence[tuple[Pair, Work]], back: bool = False) -> NDArray[
 def _job_features(pair: Pair, work: Work) -> list[float]:
     profile = pair.source
     return [
-        _log_step(profile, pair.source_gpu),
+        _log_step(profile, pair.source_gpu, work.precision),
         math.log(profile.batch) if profile.batch else math.nan,
         math.log2(work.gpus),
         float(profile.inference),

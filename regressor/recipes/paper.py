@@ -5,51 +5,43 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from catboost import CatBoostRegressor
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, StackingRegressor
 from sklearn.model_selection import KFold
 
 from epochcast.regressor.arrays import Arrays, under
+from epochcast.regressor.boosting import array_of, model_of
 from epochcast.regressor.pairs import Pair
-from epochcast.regressor.recipes.members import members
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.trees import Trees
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A fitted stack as trees of our own, without scikit-learn and CatBoost.
+    """A fitted stack that can be stored: scikit-learn's trees as arrays, in float64 to answer as it does.
 
     ``meta`` answers from the two columns that ``forest`` and ``booster`` answer, in seconds.
     """
 
     forest: Trees
-    booster: Trees
+    booster: CatBoostRegressor
     meta: Trees
-
-    @classmethod
-    def of(cls, regressor: Any) -> Self:
-        """The parts of a fitted :class:`sklearn.ensemble.StackingRegressor`, in float64 to answer as it does."""
-        forest, booster = regressor.estimators_
-        return cls(
-            Trees.of_forest(forest, np.float64),
-            Trees.of_catboost(booster),
-            Trees.of_boosting(regressor.final_estimator_, np.float64),
-        )
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return seconds, shape (n, features) -> (n,), those of the StackingRegressor."""
-        single = X.astype(np.float32)  # as both libraries read rows
-        return self.meta.predict(np.column_stack([self.forest.predict(single), self.booster.predict(single)]))
+        forest = self.forest.predict(X.astype(np.float32))  # as scikit-learn reads rows
+        return self.meta.predict(np.column_stack([forest, self.booster.predict(X, thread_count=1)]))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted arrays."""
-        return {name: array for key, trees in vars(self).items() for name, array in under(key, trees.arrays()).items()}
 
-    @classmethod
-    def of_arrays(cls, arrays: Arrays) -> Self:
-        """Take :meth:`arrays`."""
-        return cls(*(Trees.of_arrays(arrays, name) for name in ("forest", "booster", "meta")))
+def members(trees: int, iterations: int, random_state: int) -> list[tuple[str, Any]]:
+    """The two models that the paper stacks, unfitted, under their names in a scikit-learn ensemble.
+
+    They have the libraries' defaults; CatBoost one thread, and no files next to the answer.
+    """
+    once = {"thread_count": 1, "verbose": 0, "allow_writing_files": False}
+    forest = RandomForestRegressor(trees, random_state=random_state)
+    return [("forest", forest), ("catboost", CatBoostRegressor(iterations=iterations, random_seed=random_state, **once))]
 
 
 @dataclass(eq=False, repr=False)
@@ -75,16 +67,20 @@ class PaperRecipe(RawSecondsRecipe):
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
         """Fit on measured pairs; ``regressor_`` is the stack's parts, which can be saved and answer the same."""
-        self.regressor_ = Stack.of(super().fit(pairs).regressor_)
+        fitted = super().fit(pairs).regressor_
+        forest, booster = fitted.estimators_
+        meta = Trees.of_boosting(fitted.final_estimator_, np.float64)
+        self.regressor_ = Stack(Trees.of_forest(forest, np.float64), booster, meta)
         return self
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted stack; :meth:`get_params` and ``columns_`` are the caller's to keep next to it."""
-        stack: Stack = self.regressor_
-        return stack.arrays()
+        forest, meta = under("forest", self.regressor_.forest.arrays()), under("meta", self.regressor_.meta.arrays())
+        return forest | meta | {"booster": array_of(self.regressor_.booster)}
 
     def restore(self, columns: Sequence[str], arrays: Arrays) -> Self:
         """Take :meth:`arrays` of a stack that was fitted on these features."""
         self.columns_ = list(columns)
-        self.regressor_ = Stack.of_arrays(arrays)
+        forest, meta = (Trees.of_arrays(arrays, name) for name in ("forest", "meta"))
+        self.regressor_ = Stack(forest, model_of(arrays["booster"]), meta)
         return self

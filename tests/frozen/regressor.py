@@ -15,8 +15,7 @@ PARTS = [
     part("P2 new workload", f"{TELEMETRY} --protocol P2"),
     part("P3 new architecture", f"{TELEMETRY} --protocol P3"),
     part("P4 new GPU", f"{TELEMETRY} --protocol P4"),
-    part("P4 with anchors", f"{TELEMETRY} --protocol P4-anchors"),
     part("P4 by the paper's recipe", f"{TELEMETRY} --protocol P4 --recipe paper"),
-    part("rates, new workload", f"{RATES} --protocol new-workload"),
-    part("rates, new GPU", f"{RATES} --protocol new-gpu"),
+    part("rates, new workload", f"{RATES} --protocol P3"),
+    part("rates, new GPU", f"{RATES} --protocol P4"),
 ]

@@ -14,7 +14,7 @@ NEW = "V100 SXM2 16GB"
 
 def prior_answers(pairs: Sequence[Pair]) -> Answers:
     one, route = np.ones(len(pairs)), np.full(len(pairs), "specifications")
-    return Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""))
+    return Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""), np.full((len(pairs), 4), np.nan))
 
 
 def test_anchors_are_left_out_of_the_test_rows(pairs: list[Pair]) -> None:

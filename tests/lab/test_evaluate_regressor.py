@@ -89,16 +89,6 @@ def test_all_recipes_that_cost_nothing_agree_with_themselves(
     assert [line.split()[1] for line in compared[1:]] == [*cheap]
 
 
-def test_anchors_turn_a_new_gpu_into_a_known_one(
-    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
-) -> None:
-    asked = ("--data", csv(table, tmp_path / "a.csv"), "--recipe", "pair-median", "--protocol", "P4-anchors")
-    assert lab_answer("evaluate", "regressor", *asked, "--anchors", "0", status=1)["n"] == 0  # as P4: no pair of GPUs was seen
-    found = lab_answer("evaluate", "regressor", *asked, "--anchors", "3")
-    assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 42 and found["settings"]["anchors"] == 3
-    assert "10 anchors leave no workload to test on" in lab("evaluate", "regressor", *asked, "--anchors", "10", status=2)
-
-
 def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     """Columns in another order, columns more, other GPUs under catalogue names, workloads on one GPU, a single pair."""
     train = csv(table, tmp_path / "train.csv")
@@ -137,10 +127,8 @@ def test_a_gpu_of_ones_own(
         (["--shipped", "--test", "{data}", "--recipe", "paper"], "--shipped has the recipe default, not paper"),
         (["--train", "{data}"], "give either --data or both"),
         (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "--protocol splits one table"),
-        (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "--anchors splits one table"),
         (["--train", "{data}", "--test", "{data}", "--seeds", "2"], "--seeds splits one table"),
-        (["--data", "{data}", "--anchors", "3"], "--anchors 3 applies only to --protocol P4-anchors"),
-        (["--data", "{data}", "--protocol", "P9"], "unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, "),
+        (["--data", "{data}", "--protocol", "P9"], "unknown protocol 'P9'; known are P2, P1, P3, P4"),
         (["--data", "{data}", "--recipe", "best"], "unknown recipe 'best'"),
         (["--train", "{data}", "--test", "{alone}", "--recipe", "prior"], "no workload of the 1 profiles ran on two GPUs"),
         (["--data", "{data}", "--gpus", "none.toml"], "none.toml"),
@@ -151,29 +139,6 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     names = {"data": csv(table, tmp_path / "a.csv"), "alone": csv(table.tail(1), tmp_path / "alone.csv")}
     assert says in lab("evaluate", "regressor", *(argument.format(**names) for argument in arguments), status=2)
-
-
-def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
-    rng = np.random.default_rng(0)
-    rows = [
-        {
-            "exp_name": "exp01",
-            "instance_name": instance,
-            "dataset": "32dataset",
-            "model": f"m{number % 3}",
-            "optimizer": "SGD",
-            "batchsize": 1 + number,
-            "epoch_latency": seconds * factor,
-            "batch_latency": seconds * factor / 90,
-        }
-        for number, seconds in enumerate(rng.uniform(5, 50, 30))
-        for instance, factor in {"g3s.xlarge": 1.0, "p3.2xlarge": 0.2}.items()
-    ]
-    data = csv(pd.DataFrame(rows), tmp_path / "profet.csv")
-    found = lab_answer("evaluate", "regressor", "--data", data, "--seeds", "1")
-    assert found["recipe"] == "latency-only" and found["n"] == 60 and found["mape"] < 1
-    by_speeds = lab_answer("evaluate", "regressor", "--data", data, "--seeds", "1", "--recipe", "default")
-    assert by_speeds["n"] == 60 and by_speeds["mape"] < 1
 
 
 def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
@@ -194,7 +159,7 @@ def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, lab_answer: 
     ]
     table = pd.DataFrame(rows)
     known, new = csv(table, tmp_path / "a.csv"), csv(table.replace("A10G", "B300 SXM"), tmp_path / "b.csv")
-    found = lab_answer("evaluate", "regressor", "--data", known, "--protocol", "new-workload")
+    found = lab_answer("evaluate", "regressor", "--data", known, "--protocol", "P3")
     assert found["recipe"] == "default" and found["n"] == 10 * 4 * 6 and found["mape"] < 5
     for fitted in (("--train", known), ("--shipped",)):
         other = lab_answer("evaluate", "regressor", *fitted, "--test", new)

@@ -9,7 +9,9 @@ from lab.evaluate.latency.interval_scores import constant_width, fold_wise, inte
 
 def answers(scale: np.ndarray, route: str = "speeds") -> Answers:
     n = len(scale)
-    return Answers(np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, route), np.full(n, ""))
+    return Answers(
+        np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, route), np.full(n, ""), np.full((n, 4), np.nan)
+    )
 
 
 def naive_score(low: float, high: float, true: float) -> float:

@@ -54,14 +54,6 @@ def test_evaluation_is_json_with_the_settings_that_gave_it(made_up_profiles: lis
     assert result["fastest_n"] == 72
 
 
-def test_no_anchor_is_the_plain_protocol(made_up_profiles: list[Profile], catalog: Catalog) -> None:
-    plain = evaluate(made_up_profiles, catalog, recipe="prior", protocol="P4").to_json()
-    none = evaluate(made_up_profiles, catalog, recipe="prior", protocol="P4-anchors", anchors=0).to_json()
-    same = set(plain) - {"protocol", "settings", "mape", "rmse", "r2", "spread", "by"}  # rows in another order: rounding
-    assert {key: none[key] for key in same} == {key: plain[key] for key in same}
-    assert none["mape"] == pytest.approx(plain["mape"])
-
-
 def test_a_test_file_of_one_workload(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     one = evaluate_split(made_up_profiles[3:], made_up_profiles[:2], catalog, recipe="prior")
     assert one.n == 2 and one.fastest_n == 0 and one.settings["workloads_on_one_gpu"] == 0
@@ -100,9 +92,3 @@ def test_public_new_workload(public_profiles: list[Profile], catalog: Catalog) -
     assert result.fastest_n == 408 and result.fastest_right >= 0.83 and result.fastest_regret < 2.5
     baseline = evaluate(public_profiles, catalog, recipe="pair-median", protocol="P2", seeds=(0,))
     assert result.mape < baseline.mape / 3 and baseline.fastest_right < 0.7
-
-
-def test_public_new_gpu_with_anchors(public_profiles: list[Profile], catalog: Catalog) -> None:
-    result = evaluate(public_profiles, catalog, recipe=FAST, protocol="P4-anchors", anchors=10)
-    assert result.mape <= 8.2 and result.n < 1090 and 0.85 <= result.inside <= 0.95
-    assert len(result.random_anchors) == 12 and result.mape < np.mean(result.random_anchors)

@@ -23,7 +23,7 @@ def prior_answers(pairs: Sequence[Pair]) -> Answers:
     """The prior as the base: its errors on the made-up profiles are the law's factor, and noise."""
     one = np.ones(len(pairs))
     route = np.full(len(pairs), "specifications")
-    return Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""))
+    return Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""), np.full((len(pairs), 4), np.nan))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
+from epochcast.regressor.scaling import GpuCountScaling
 
 GPUS = list(load_catalog().values())
 
@@ -26,9 +27,14 @@ def test_every_gpu_has_an_answer_in_order(
     predictions = shipped.predict(make_profile(source, busy=busy, precision=precision))
     assert {one.gpu for one in predictions} == set(shipped.catalog) and all(one.why for one in predictions)
     likely: list[Precision] = [precision] if precision else list(PRECISIONS)
-    for one, other in permutations(predictions, 2):
-        if is_better(shipped.catalog[one.gpu], shipped.catalog[other.gpu], likely):
-            assert one.ratio <= 1.0301 * other.ratio, (one, other)
+    wrong = {
+        (one.gpu, other.gpu)
+        for one, other in permutations(predictions, 2)
+        if is_better(shipped.catalog[one.gpu], shipped.catalog[other.gpu], likely) and one.ratio > 1.0301 * other.ratio
+    }
+    recorded = {one.gpu for one in predictions if one.route in ("measured", "telemetry")}
+    # What jobs like this one did stays, even where a GPU that is better by its data sheet was slower.
+    assert not wrong if all({*pair} - recorded for pair in wrong) else all({*pair} & recorded for pair in wrong)
     for one in predictions:
         if one.by_precision:
             assert min(one.by_precision.values()) <= one.ratio <= max(one.by_precision.values())
@@ -63,7 +69,7 @@ def test_waiting_stays_on_any_number_of_gpus(shipped: LatencyPredictor, make_pro
         profile = make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=0.4, gpus=8)
         eight = shipped.predict(profile, [name])[0]
         one = shipped.on_gpus(eight, 1)
-        on_one, on_eight = (shipped.scaling.log_seconds(shipped.catalog[name], gpus) for gpus in (1, 8))
+        on_one, on_eight = (GpuCountScaling().log_seconds(shipped.catalog[name], gpus) for gpus in (1, 8))
         assert one.ratio == pytest.approx(0.4 + (eight.ratio - 0.4) * np.exp(on_one - on_eight))
         assert shipped.on_gpus(one, 8).ratio == pytest.approx(eight.ratio)
         many = shipped.on_gpus(eight, 64)

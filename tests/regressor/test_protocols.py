@@ -53,23 +53,8 @@ def test_p4_leaves_one_gpu_out_on_both_sides(pairs: list[Pair]) -> None:
         assert gpu not in names(pairs, train, "source") | names(pairs, train, "target")
 
 
-@pytest.mark.parametrize("anchors", [0, 1, 5])
-def test_anchors_leave_the_test_rows_and_join_the_training(pairs: list[Pair], anchors: int) -> None:
-    zero_shot = list(splits(pairs, "P4"))
-    folds = list(splits(pairs, "P4-anchors", anchors=lambda gpu: [f"0.{number}" for number in range(anchors)]))
-    assert len(folds) == len(zero_shot) == 3
-    for (train, test), (plain_train, plain_test) in zip(folds, zero_shot, strict=True):
-        (gpu,) = names(pairs, test, "target")
-        added = set(train) - set(plain_train)
-        taken = set(plain_test) - set(test)
-        assert taken <= added and set(plain_train) <= set(train) and set(test) <= set(plain_test)
-        assert len(names(pairs, np.array(list(added), dtype=int), "workload")) == anchors
-        assert not names(pairs, np.array(list(added), dtype=int), "workload") & names(pairs, test, "workload")
-        assert all(gpu in (pairs[row].source_gpu.name, pairs[row].target_gpu.name) for row in added)
-
-
 def test_what_data_are_too_few_for(pairs: list[Pair]) -> None:
-    with pytest.raises(InputError, match="unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, P4-anchors"):
+    with pytest.raises(InputError, match="unknown protocol 'P9'; known are P2, P1, P3, P4"):
         list(splits(pairs, "P9"))
     with pytest.raises(
         InputError, match="1 workloads of the data ran on two GPUs; protocol P2, which training also uses, needs 5"
@@ -78,8 +63,6 @@ def test_what_data_are_too_few_for(pairs: list[Pair]) -> None:
     with pytest.raises(InputError, match="P3 needs a group"):
         list(splits(pairs[:6], "P3"))
     two_gpus = [pair for pair in pairs if {pair.source_gpu.name, pair.target_gpu.name} == {"T4", "A10G"}]
-    with pytest.raises(InputError, match="24 anchors leave no workload to test on"):
-        list(splits(pairs, "P4-anchors", anchors=lambda gpu: [f"0.{number}" for number in range(24)]))
     with pytest.raises(InputError, match="P4 needs pairs among other GPUs without"):
         list(splits(two_gpus, "P4"))
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Profile
+from epochcast.regressor import Catalog, Gpu, Profile
 from epochcast.regressor import ridge as model
 from epochcast.regressor.job_types import job_type_of, network_family, network_of_command
 from epochcast.regressor.pairs import make_pairs
@@ -26,23 +26,29 @@ def made_up_rates(catalog: Catalog, seed: int = 0) -> list[MeasuredRate]:
     ]
 
 
+def row(ridge: BlockedRidge, gpu: Gpu, work: Work) -> np.ndarray:
+    z = np.zeros(len(ridge._scales()))
+    columns, values, _ = ridge._rows([gpu], work, ridge._sheets([gpu], work.precision))
+    z[columns] = values[0]
+    return z
+
+
 def test_answers_are_those_of_one_gaussian_process(catalog: Catalog) -> None:
     """Mean and variance of the same question by the kernel form (Rasmussen and Williams 2006, eq. 2.25)."""
     rates = made_up_rates(catalog)
     ridge = BlockedRidge().fit(rates)
     scales = ridge._scales() ** 2
-    Z = ridge._columns([rate.gpu for rate in rates], [rate.work for rate in rates])
+    Z = np.array([row(ridge, rate.gpu, rate.work) for rate in rates])
     y = np.array([rate.log_rate for rate in rates])
     same = np.array([[one.key == other.key for other in rates] for one in rates])
     K = Z * scales @ Z.T + 1e4 * same + ridge.noise("here") ** 2 * np.eye(len(y))
     for work in (CNN._replace(family="f0"), LLM._replace(family="f1", short=0.5)):
-        ends = ridge._columns([catalog["T4"], catalog["H100 SXM5"]], [work, work])
-        change = ends[0] - ends[1]
+        change = row(ridge, catalog["T4"], work) - row(ridge, catalog["H100 SXM5"], work)
         cross = Z @ (scales * change)
         found = ridge.compare([catalog["T4"]], [catalog["H100 SXM5"]], [work])
         assert found.mean[0] == pytest.approx(cross @ np.linalg.solve(K, y), abs=1e-3)
         unseen = found.variance[0] - (change * scales @ change - cross @ np.linalg.solve(K, cross))
-        assert -1e-4 < unseen < 0.02  # levels that the holes left out
+        assert -1e-4 < unseen < 0.12  # levels that the holes left out, and no short step was measured
 
 
 def test_there_and_back_is_where_it_began(catalog: Catalog) -> None:
@@ -121,6 +127,6 @@ def test_the_network_of_a_command(command: str, network: tuple[str, str] | None)
 def test_families_leave_together(rates: list[Profile], catalog: Catalog) -> None:
     assert all(profile.type for profile in rates)
     pairs = make_pairs(rates, catalog)
-    for train, test in splits(pairs, "new-workload", families=True):
+    for train, test in splits(pairs, "P3", families=True):
         held, tested = ({network_family(str(pairs[row].source.group)) for row in rows} for rows in (train, test))
         assert not held & tested

@@ -1,4 +1,4 @@
-"""More GPUs in one machine: what is learnt, on jobs that it never saw, and what becomes of a prediction."""
+"""More GPUs in one machine: what becomes of a prediction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,46 +8,9 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, LatencyPredictor, Profile
-from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.prediction import Prediction
-from epochcast.regressor.scaling import GpuCountScaling, Growth, growths_in
-
-LAW = GpuCountScaling(log_cost=-2.0, link=0.4, rate=0.3, half_width=0.2)
-
-
-def made_up(catalog: Catalog, law: GpuCountScaling = LAW, scatter: float = 0.05, seed: int = 0) -> list[Growth]:
-    """Twelve groups of workloads on four kinds of GPUs."""
-    rng = np.random.default_rng(seed)
-    gpus = [catalog[name] for name in ("K80", "V100 SXM2 16GB", "RTX 4090", "H100 SXM5")]
-    return [
-        Growth(gpu, f"group {group}", 1, after, law.log_seconds(gpu, after) + rng.normal(0, scatter) * np.log2(after) ** 0.5)
-        for group in range(12)
-        for gpu in gpus
-        for after in (2, 4, 8)
-    ]
-
-
-def test_a_law_is_found_again_with_its_scatter(catalog: Catalog) -> None:
-    found = GpuCountScaling.fit(made_up(catalog))
-    for name in ("T4", "A100 SXM4 80GB", "B200 SXM"):
-        for gpus in (2, 8):
-            assert found.log_seconds(catalog[name], gpus) == pytest.approx(LAW.log_seconds(catalog[name], gpus), abs=0.04)
-    assert found.half_width == pytest.approx(0.05 * 1.645, rel=0.25)
-
-
-def test_one_table_of_other_settings_spoils_little(catalog: Catalog) -> None:
-    growths = made_up(catalog)
-    growths[5] = growths[5]._replace(log_seconds=growths[5].log_seconds - 1.0)
-    found = GpuCountScaling.fit(growths)
-    assert found.log_seconds(catalog["T4"], 8) == pytest.approx(LAW.log_seconds(catalog["T4"], 8), abs=0.05)
-
-
-def test_too_few_groups_leave_what_the_public_rates_said(catalog: Catalog) -> None:
-    assert (
-        GpuCountScaling.fit([])
-        == GpuCountScaling.fit([one for one in made_up(catalog) if one.group < "group 3"][:40])
-        == GpuCountScaling()
-    )
+from epochcast.regressor.scaling import GpuCountScaling
+from lab.speed.regressor.scaling import Fitted, growths_in
 
 
 def test_more_gpus_are_faster_but_less_than_so_many_times(catalog: Catalog) -> None:
@@ -65,31 +28,11 @@ def test_a_faster_link_and_a_larger_batch_lose_less(catalog: Catalog) -> None:
     assert GpuCountScaling().log_seconds(bridged, 8, batch=4.0) < GpuCountScaling().log_seconds(bridged, 8)
 
 
-def test_growths_are_of_one_work_on_one_kind_of_gpu(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    def run(gpu: str, gpus: int, seconds: float, **more: object) -> Profile:
-        return make_profile(gpu, epoch_s=seconds, workload="net", group="family", gpus=gpus, **more)
-
-    profiles = [
-        run("T4", 2, 6.0, batch=32.0),
-        run("T4", 1, 10.0, batch=32.0),
-        run("T4", 8, 2.0, batch=16.0),
-        run("A10G", 2, 4.0),
-    ]
-    growths = growths_in(profiles, catalog)
-    assert [(one.gpu.name, one.group, one.before, one.after, one.batch_share) for one in growths] == [
-        ("T4", "family", 1, 2, 1.0),
-        ("T4", "family", 1, 8, 0.5),
-    ]
-    assert growths[0].log_seconds == pytest.approx(np.log(0.6))
-    pairs = make_pairs(profiles, catalog)
-    assert {(pair.source.gpus, pair.target_s) for pair in pairs} == {(2, 4.0), (2, 6.0)}, "equal work is on as many GPUs"
-
-
 def test_the_public_rates_hold_growths_and_their_interval_holds(rates: list[Profile], catalog: Catalog) -> None:
     """The whole table, group by group: lab/speed/regressor/scaling.py."""
     growths = [one for one in growths_in(rates, catalog) if one.before == 1]
     assert len(growths) > 500 and {one.after for one in growths} == {2, 4, 8}
-    fitted = GpuCountScaling.fit(growths_in(rates, catalog))
+    fitted = Fitted.fit(growths_in(rates, catalog))
     assert vars(fitted) == pytest.approx(vars(GpuCountScaling()), rel=0.02), "the defaults are what these rates say"
     outside = [abs(fitted.error(one)) > fitted.width(1, one.after) for one in growths]
     assert 0.06 < np.mean(outside) < 0.14

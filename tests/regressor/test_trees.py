@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from catboost import CatBoostRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 
 from epochcast.regressor.arrays import under
@@ -17,18 +16,6 @@ def test_equals_scikit_learn_in_single_precision(kind: type, leaf: int) -> None:
     # Training rows lie closest to the thresholds.
     for rows in (X, rng.normal(size=(500, 6)) * 3, X[:1]):
         assert np.allclose(forest.predict(rows), model.predict(rows), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("depth", [1, 3, 6])
-def test_equals_catboost(depth: int) -> None:
-    rng = np.random.default_rng(depth)
-    X, y = rng.integers(0, 50, size=(300, 5)) / 7, rng.lognormal(size=300)
-    model = CatBoostRegressor(iterations=40, depth=depth, verbose=0, allow_writing_files=False).fit(X, y)
-    trees = Trees.of_catboost(model)
-    assert trees.start is not None and len(trees.roots) == 40
-    borders = np.array(sorted({border for column in model.get_borders().values() for border in column}))
-    for rows in (X, rng.normal(size=(500, 5)) * 3, rng.choice(borders, size=(200, 5))):
-        np.testing.assert_allclose(trees.predict(rows.astype(np.float32)), model.predict(rows), rtol=1e-11)
 
 
 def test_boosting_in_double_precision_equals_scikit_learn() -> None:

@@ -14,11 +14,10 @@ from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.pairs import Pair, at, make_pairs, source_seconds, target_seconds
 from epochcast.regressor.predictor import LatencyPredictor
 from epochcast.regressor.profile import Profile
-from epochcast.regressor.protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
+from epochcast.regressor.protocols import SHUFFLED, out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.reliability import Reliability
-from lab.evaluate.latency.anchored import chosen_anchors, with_anchors
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise
 from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
 from lab.evaluate.latency.stated import STATED
@@ -37,8 +36,6 @@ BASELINES = (
 )
 """Recipes that learn next to nothing: what any other is compared with."""
 
-# Of random anchors, as in ../shared/research/regressor.md, 4.
-_DRAWS = 12
 # Fits without workloads that are also tested. By choice.
 _FOLDS = 5
 
@@ -52,7 +49,6 @@ def evaluate(
     protocol: str = "P2",
     recipe: str | Recipe = "default",
     seeds: Sequence[int] | None = None,
-    anchors: int = 10,
     families: bool = False,
     stated: str = "family",
     progress: Progress = lambda done, fits: None,
@@ -64,11 +60,10 @@ def evaluate(
     Args:
         profiles: measured training data.
         catalog: the GPUs.
-        protocol: P2, P1, P3, P4, P4-anchors, new-workload or new-gpu.
+        protocol: P2, P1, P3 or P4.
         recipe: a name of :data:`~lab.rivals.latency.RECIPES`, or an unfitted recipe of other hyper-parameters.
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
-        anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
-        families: equal networks of all origins leave together, of new-workload.
+        families: equal networks of all origins leave together, of P3.
         stated: what a tested job says of itself, a name of :data:`STATED`.
         progress: called with (fits done, fits in all) before each fit.
 
@@ -89,10 +84,6 @@ def evaluate(
         "workloads_on_one_gpu": _workloads_on_one_gpu(profiles, pairs),
         "stated": stated,
     }
-    if protocol == ANCHORED:
-        rows, run, at_random = _anchored(pairs, unfitted, anchors, progress)
-        tested = at(pairs, rows)
-        return summary(name, protocol, tested, [run], settings | {"anchors": anchors}, at_random)
 
     def of_seed(number: int) -> Progress:
         return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
@@ -199,43 +190,3 @@ def _run(
         return ShuffleResult.without_intervals(seconds)
     log_error = np.log(seconds / target_seconds(pairs))
     return ShuffleResult(seconds, fold_wise(log_error, folds, answers), constant_width(log_error, folds, answers))
-
-
-def _anchored(
-    pairs: Sequence[Pair], unfitted: Recipe, anchors: int, progress: Progress
-) -> tuple[NDArray[np.intp], ShuffleResult, list[float]]:
-    """Tested rows, their predictions, and the MAPE with anchors drawn at random.
-
-    A recipe that knows its own uncertainty is calibrated as a user would; any other has the anchors among its training data.
-    """
-    if not isinstance(unfitted, AnsweringRecipe):
-        seconds, folds, _ = out_of_fold(
-            pairs,
-            ANCHORED,
-            unfitted,
-            progress=progress,
-            anchors=lambda gpu: chosen_anchors(pairs, gpu)[:anchors] if anchors else (),
-        )
-        rows = np.flatnonzero(folds >= 0)
-        return rows, ShuffleResult.without_intervals(seconds[rows]), []
-    _, folds, base = out_of_fold(pairs, "P4", unfitted, progress=progress)
-    assert base is not None
-    rows, answers = with_anchors(pairs, base, anchors)
-    tested = at(pairs, rows)
-    run = _run(tested, source_seconds(tested) * np.exp(answers.log_ratio), folds[rows], answers)
-    return rows, run, _random_anchors(pairs, base, anchors) if anchors else []
-
-
-def _random_anchors(pairs: Sequence[Pair], base: Answers, anchors: int) -> list[float]:
-    """MAPE of each draw, in percent."""
-    log_actual = np.log(target_seconds(pairs) / source_seconds(pairs))
-    measured: dict[str, set[str]] = {}
-    for pair in pairs:
-        measured.setdefault(pair.target_gpu.name, set()).add(str(pair.source.workload))
-    errors = []
-    for draw in range(_DRAWS):
-        rng = np.random.default_rng(draw)
-        orders = {gpu: rng.permutation(sorted(workloads)).tolist() for gpu, workloads in sorted(measured.items())}
-        rows, answers = with_anchors(pairs, base, anchors, orders)
-        errors.append(float(100 * np.abs(np.expm1(answers.log_ratio - log_actual[rows])).mean()))
-    return errors

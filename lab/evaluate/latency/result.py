@@ -39,7 +39,6 @@ class Evaluation:
         interval_score: see :func:`~lab.evaluate.latency.interval_scores.interval_score`; smaller is better.
         constant_width_score: the same of intervals of one width, calibrated on the same folds; NaN where two files were given.
         fastest_right, fastest_regret, fastest_n: see :class:`~lab.evaluate.latency.fastest_gpu.FastestGpu`.
-        random_anchors: MAPE of each draw with anchors at random, of protocol P4-anchors with a recipe that calibrates.
         settings: hyper-parameters, seeds and counts of the run.
     """
 
@@ -66,7 +65,6 @@ class Evaluation:
     fastest_right: float
     fastest_regret: float
     fastest_n: int
-    random_anchors: tuple[float, ...]
     settings: dict[str, Any] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +100,6 @@ def summary(
     pairs: Sequence[Pair],
     runs: Sequence[ShuffleResult],
     settings: dict[str, Any],
-    random_anchors: Sequence[float] = (),
     known: Collection[str] | None = None,
 ) -> Evaluation:
     """Compare every run with the measured seconds of the pairs, and take the mean of each figure.
@@ -128,7 +125,6 @@ def summary(
         into_new_gpus=None if new is None else _mean([_figures_of(new, pairs, run) for run in runs]),
         others=None if new is None else _mean([_figures_of(~new, pairs, run) for run in runs]),
         spread=(min(mape), max(mape)),
-        random_anchors=tuple(random_anchors),
         settings=settings | {"interval_level": LEVEL},
     )
 

@@ -7,7 +7,6 @@ from sklearn.pipeline import make_pipeline
 
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe
 from lab.rivals.latency.baselines import DataSheetRidge, PairMedian, SpecificationRatio
-from lab.rivals.latency.latency_only import LatencyOnlyRecipe
 from lab.rivals.latency.log_ratio import LogRatioRecipe
 from lab.rivals.latency.pair_features import PairFeatures
 from lab.rivals.latency.prior import PriorRecipe
@@ -30,7 +29,6 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "ratio-catboost": lambda: DefaultRecipe(members="catboost"),
     "prior": PriorRecipe,
     "extra-trees": _extra_trees,
-    "latency-only": LatencyOnlyRecipe,
     "same-latency": SpecificationRatio,
     "flops-ratio": lambda: SpecificationRatio("flops"),
     "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),

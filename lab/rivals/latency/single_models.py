@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 
-from epochcast.regressor.recipes.members import boosting, forest, members
+from epochcast.regressor.recipes.paper import members
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 
 
@@ -17,7 +17,7 @@ class RandomForestRecipe(RawSecondsRecipe):
     random_state: int = 0
 
     def _regressor(self) -> Any:
-        return forest(self.trees, self.random_state)
+        return members(self.trees, 1, self.random_state)[0][1]
 
 
 @dataclass(eq=False, repr=False)
@@ -28,7 +28,7 @@ class CatBoostRecipe(RawSecondsRecipe):
     random_state: int = 0
 
     def _regressor(self) -> Any:
-        return boosting(self.iterations, self.random_state)
+        return members(1, self.iterations, self.random_state)[1][1]
 
 
 @dataclass(eq=False, repr=False)

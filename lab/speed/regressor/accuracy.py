@@ -1,30 +1,25 @@
-"""Accuracy by every protocol next to the trivial baselines, on PROFET's latencies, and of a fitted model on jobs never seen.
+"""Accuracy by every protocol next to the trivial baselines, and of a fitted model on jobs never seen.
 
     EPOCHCAST_SHARED=../shared python -m lab.speed.regressor.accuracy [PART]... [--write]
 
 What `python -m lab.evaluate regressor` measures, for all recipes but the paper's models, which take minutes for one shuffle
-(see `paper.py`), and the protocols P2 to P4. P1 leaks (`paper.py` shows it); the protocols of rates are P3 and P4 here. Five
-minutes, most of them for shuffles of the default.
+(see `paper.py`), and the protocols P2 to P4. P1 leaks (`paper.py` shows it). Five minutes, most of them for shuffles of
+the default.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from epochcast.regressor import Profile, load_catalog, load_corpus
+from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.pairs import make_pairs
-from epochcast.regressor.protocols import ANCHORED, PROTOCOLS
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from lab.evaluate.latency import Evaluation, evaluate, evaluate_split
 from lab.rivals.latency import RECIPES
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts
-from lab.speed.regressor.public_pairs import DATA, PROFET, SEED
+from lab.speed.regressor.public_pairs import DATA, SEED
 
-ANCHORS = (5, 10, 20)
-ANCHORED_RECIPES = ("default", "prior")
-LATENCY_RECIPES = ("same-latency", "flops-ratio", "bandwidth-ratio", "pair-median", "latency-only")
 SPLITS = 10
 
 COLUMNS = ("MAPE %", "over shuffles", "median %", "P90 %", "RMSE s", "R²", "n", "fastest GPU right", "regret %")
@@ -43,9 +38,8 @@ def accuracy() -> Iterator[str]:
     yield ""
     quick = [name for name, make in RECIPES.items() if not isinstance(make(), RawSecondsRecipe)]
     results: list[Titled] = []
-    for protocol in PROTOCOLS:
-        if protocol not in ("P1", "new-workload", "new-gpu"):
-            results += evaluated(profiles, protocol, ANCHORED_RECIPES if protocol == ANCHORED else quick)
+    for protocol in ("P2", "P3", "P4"):
+        results += [(protocol, evaluate(profiles, load_catalog(), protocol=protocol, recipe=recipe)) for recipe in quick]
     yield from markdown_table(("protocol", "recipe", *COLUMNS), map(figures, results))
     default = [(title, result) for title, result in results if result.recipe == "default"]
     yield ""
@@ -54,15 +48,6 @@ def accuracy() -> Iterator[str]:
     yield from markdown_table(("protocol", "recipe", *INTERVALS), map(interval_figures, default))
     yield from by_gpu("source", [(title, result) for title, result in default if title in ("P2", "P3", "P4")])
     yield from by_gpu("target", [(title, result) for title, result in default if title == "P4"])
-
-
-def evaluated(profiles: Sequence[Profile], protocol: str, recipes: Sequence[str]) -> Iterator[Titled]:
-    """Evaluate recipes by one protocol, P4-anchors with each number of them."""
-    catalog = load_catalog()
-    for anchors in ANCHORS if protocol == ANCHORED else (0,):
-        for recipe in recipes:
-            result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, anchors=anchors)
-            yield f"P4, {anchors} anchors" if anchors else protocol, result
 
 
 def figures(titled: Titled) -> list[str]:
@@ -107,18 +92,6 @@ def by_gpu(end: str, results: Sequence[Titled]) -> Iterator[str]:
     yield from markdown_table(("protocol", "recipe", f"{end} GPU", *ENDS), rows)
 
 
-def latency_only() -> Iterator[str]:
-    """PROFET's epochs and steps, without telemetry, of the workloads that ran on every GPU of its file."""
-    profiles = load_corpus(PROFET)
-    gpus = {profile.gpu for profile in profiles}
-    runs = Counter(profile.workload for profile in profiles)
-    everywhere = [profile for profile in profiles if runs[profile.workload] == len(gpus)]
-    yield f"{len(everywhere) // len(gpus)} of {len(runs)} workloads, those that ran on all of {', '.join(sorted(gpus))}."
-    yield ""
-    rows = [figures(titled) for protocol in ("P2", "P3") for titled in evaluated(everywhere, protocol, LATENCY_RECIPES)]
-    yield from markdown_table(("protocol", "recipe", *COLUMNS), rows)
-
-
 def unseen_jobs() -> Iterator[str]:
     """Each split leaves two architectures and a quarter of the other workloads out, as a user's jobs are new in both ways.
 
@@ -150,5 +123,5 @@ def unseen_jobs() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    parts = {"accuracy": accuracy(), "latency_only": latency_only(), "unseen_jobs": unseen_jobs()}
+    parts = {"accuracy": accuracy(), "unseen_jobs": unseen_jobs()}
     publish_parts(REGRESSOR, parts, part_options(__doc__))

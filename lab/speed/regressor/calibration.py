@@ -38,7 +38,7 @@ def lines() -> Iterator[str]:
     into = out_of_fold(pairs, "P4", DefaultRecipe())[2]
     assert into is not None
     one, route = np.ones(len(pairs)), np.full(len(pairs), "specifications")
-    prior = Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""))
+    prior = Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""), np.full((len(pairs), 4), np.nan))
 
     def mape(base: Answers, count: int, orders: Orders, of: np.ndarray | None = None) -> float:
         """Percent over the tested pairs; with ``of`` over those of these rows alone."""

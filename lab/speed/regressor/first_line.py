@@ -85,7 +85,7 @@ def _moved(prediction: Prediction, ratio: float) -> Prediction:
 def outcomes() -> pd.DataFrame:
     """All questions, each of recipes that have seen no workload of its group."""
     public, predictor = PublicPairs.load(RATES), LatencyPredictor.load()
-    data, predicted = PublicQuestions.of(public, share=True), public.predicted(DefaultRecipe(), "new-workload")
+    data, predicted = PublicQuestions.of(public, share=True), public.predicted(DefaultRecipe(), "P3")
     return pd.DataFrame([outcome(data, each, predictor, predicted) for each in data.asked]).astype(float)
 
 

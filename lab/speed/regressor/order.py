@@ -90,7 +90,8 @@ def cost(pairs: Sequence[Pair], catalog: Catalog, protocol: str) -> Iterator[tup
             source, profile = of_source[0].source_gpu, of_source[0].source
             answers = recipe.answer([Pair(profile, source, gpu) for gpu in gpus if gpu != source])
             raw = np.insert(answers.log_ratio, names.index(source.name), 0.0)
-            ordered = in_order(raw, gpus, likely_precisions(profile, source)[0], source)
+            kept = np.insert(answers.routes == "telemetry", names.index(source.name), True)
+            ordered = in_order(raw, gpus, likely_precisions(profile, source)[0], kept)
             origin = "CNNs with telemetry" if profile.origin == "cloud_hw_trainpred" else "rates of equal work"
             targets = [names.index(pair.target_gpu.name) for pair in of_source]
             by_origin[origin] += zip(actual_ratio(of_source), np.exp(raw[targets]), np.exp(ordered[targets]), strict=True)

@@ -238,7 +238,7 @@ def regret_rates() -> Iterator[str]:
     names = {"**predicted best, `default`**": "default"} | {
         f"predicted best, `{peer}`": peer for peer in ("data-sheet-ridge", "geometric-mean")
     }
-    predicted = {what: [public.predicted(RECIPES[name](), "new-workload")] for what, name in names.items()}
+    predicted = {what: [public.predicted(RECIPES[name](), "P3")] for what, name in names.items()}
     yield from setting(data, "on-demand")
     for objective in OBJECTIVES:
         yield from table(data, objective, predicted)
