@@ -191,14 +191,19 @@ RECOMMENDATION = (
 """What a recommendation can be asked."""
 
 
+# What a service has settings for.
+_CONFIGURED = ("pipeline", "objective", "market", "clouds", "regions", "carbon_intensity")
+
+
 def request_fields(*names: str) -> dict[str, Any]:
     """Fields of `JobQuestion` as `pydantic.create_model` takes them, for what a request may ask."""
     fields = {}
     for name in names:
         field = copy(JobQuestion.model_fields[name])
         mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
-        if mark.default:
-            field.description = f"{field.description} Default: {mark.default}."
+        usual = "as configured" if name in _CONFIGURED else mark.default
+        if usual:
+            field.description = f"{field.description} Default: {usual}."
         fields[name] = (field.annotation, field)
     return fields
 

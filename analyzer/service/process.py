@@ -73,15 +73,9 @@ def build(settings: Settings) -> Parts:
     token = None if settings.token_file is None else read_token(settings.token_file)
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
-    configured = JobQuestion(
-        pipeline=settings.pipeline,
-        model=settings.model,
-        objective=settings.objective,
-        market=settings.market,
-        regions=settings.regions or None,
-        clouds=settings.clouds or None,
-        carbon_intensity=settings.carbon_intensity,
-    )
+    names = ("pipeline", "model", "objective", "market", "carbon_intensity")
+    places = {"regions": settings.regions or None, "clouds": settings.clouds or None}
+    configured = JobQuestion.of({name: getattr(settings, name) for name in names} | places)
     advisor = Advisor.load(configured, gpus=settings.gpus, prices=settings.prices, inventory=settings.inventory)
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)

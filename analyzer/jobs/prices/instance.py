@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 Market = Literal["on-demand", "spot"]
 
+
+def _plain(cell: Any) -> Any:
+    """Raises ValueError for ``1_5``, which is Python's 15, and a slip for 1.5."""
+    if isinstance(cell, str) and "_" in cell:
+        raise ValueError("write a plain number")
+    return cell
+
+
+def _day(cell: Any) -> Any:
+    """Raises ValueError for what is no day: a number would be unix time to pydantic."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return date.fromisoformat(cell)
+    except ValueError:
+        raise ValueError("write it as YYYY-MM-DD") from None
+
+
 # Beyond, a typing error; and no cost may come out as 0, or as what JSON cannot hold (infinity).
-Usd = Annotated[float | None, Field(ge=1e-6, lt=1e6)]
-Vcpus = Annotated[float | None, Field(ge=1e-3, lt=1e5)]
+Usd = Annotated[float | None, Field(ge=1e-6, lt=1e6), BeforeValidator(_plain)]
+Vcpus = Annotated[float | None, Field(ge=1e-3, lt=1e5), BeforeValidator(_plain)]
 
 Offer = tuple[str, str, str, str, int]
 """What one row of a price table is about: cloud, name, region, GPU and their count."""
@@ -36,11 +54,11 @@ class Instance:
     cloud: str
     name: str
     gpu: str
-    count: Annotated[int, Field(ge=1, lt=1e5)]
+    count: Annotated[int, Field(ge=1, lt=1e5), BeforeValidator(_plain)]
     region: str
     usd_per_hour: Usd
     source: str
-    date: date
+    date: Annotated[date, BeforeValidator(_day)]
     spot_usd_per_hour: Usd = None
     vcpus: Vcpus = None
     memory: Annotated[float | None, Field(ge=2**20, lt=2**50)] = None

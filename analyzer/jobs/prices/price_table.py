@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
@@ -67,6 +68,8 @@ def _load(prices: PriceList, catalog: Catalog, today: date | None) -> tuple[list
     unknown: Counter[str] = Counter()
     rows: dict[Offer, int] = {}
     for number, row in enumerate(table.to_dict("records"), start=1):
+        if not row["gpu"]:
+            raise InputError(f"row {number} of {name} has no gpu; name its GPU (`epochcast gpus` lists them)")
         try:
             gpu = catalog.resolve(row["gpu"]).name
         except UnknownGpu:
@@ -153,13 +156,21 @@ def checked_instance(cells: Mapping[str, Any], where: str) -> Instance:
     return instance
 
 
+def gib_as_bytes(text: str, what: str) -> float:
+    """Memory of a host; raises InputError for anything but a plain number of GiB."""
+    try:
+        gib = math.nan if "_" in text else float(text)
+    except ValueError:
+        gib = math.nan
+    if not 1e-3 <= gib < 1e6:
+        raise InputError(f"{what} is {text!r}; write GiB as a number above 0, or leave it empty")
+    return gib * 2**30
+
+
 def _instance(row: Mapping[Hashable, Any], gpu: str, where: str, today: date | None) -> Instance:
     cells = {column: row.get(column, "") for column in (*REQUIRED, *OPTIONAL)}
     gib = cells.pop("memory_gib")
-    try:
-        memory = float(gib) * 2**30 if gib else ""
-    except ValueError:
-        raise InputError(f"{where}: memory_gib is {gib!r}; write GiB as a number, or leave it empty") from None
+    memory = "" if not gib else gib_as_bytes(gib, f"{where}: memory_gib")
     cells |= {"name": cells.pop("instance"), "gpu": gpu, "memory": memory, "usd_per_hour": cells["usd_per_hour"] or None}
     instance = checked_instance(cells, where)
     if today is not None and instance.date > today + timedelta(days=1):  # a day of grace for time zones

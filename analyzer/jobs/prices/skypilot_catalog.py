@@ -114,7 +114,7 @@ def _rows(prices: PriceList) -> Iterator[_Row]:
 def _number(text: str, what: str) -> float | None:
     """None for an empty cell, and for 0, which people fill in where the cloud publishes none (its pull request 50)."""
     try:
-        value = float(text or 0)
+        value = math.nan if "_" in text else float(text or 0)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:

@@ -131,6 +131,11 @@ def test_layers_that_differ_are_each_read() -> None:
     assert id(graph.blocks[0]) != id(graph.blocks[1])
 
 
+def test_a_base_of_rotations_costs_nothing_and_may_be_any() -> None:
+    for base in (1e8, 10**9):
+        assert Configuration("mistral", {"model_type": "mistral", "rope_theta": base}).config.num_hidden_layers == 32
+
+
 def test_positions_are_as_many_as_a_job_has_tokens() -> None:
     def positions(length: int) -> int:
         weights = {weight.name: weight.tensor.shape for weight in _graph({**GPT2, "n_layer": 1}, length).before.weights}
@@ -157,6 +162,12 @@ def test_positions_are_as_many_as_a_job_has_tokens() -> None:
         ({"model_type": "falcon", "hidden_size": 64, "num_attention_heads": 4}, "without attention that can be read"),
         ({**LLAMA_8B, "model_type": "mixtral"}, "mixture of experts .*give a dense model"),
         ({"model_type": "deepseek_v3"}, "mixture of experts"),
+        ({"model_type": "dbrx", "ffn_config": {"moe_num_experts": 16}}, "mixture of experts"),
+        (
+            {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}},
+            "of several models .gemma3.; give its text",
+        ),
+        ({**LLAMA_8B, "num_hidden_layers": 0}, "has 0 layers; give 1 or more"),
         ("{", "is not JSON"),
         ("\x00", "is not JSON"),
         (" " * 4_000_001, "over 4 MB"),

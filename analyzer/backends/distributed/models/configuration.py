@@ -6,6 +6,7 @@ Neither the model's own code is run nor a hub asked: the classes are those of th
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from epochcast.extras import how_to_install
 _LARGEST_FILE = 4_000_000
 """Bytes; the longest configurations are those that name 21,843 classes of images."""
 
-_MOST = {"layer": 1000, "depth": 1000, "label": 2**20, "": 2**24}
-"""The most that a number may be, by a part of its key: far beyond any model that is trained, more takes time for nothing."""
+_MOST = {"theta": 10**12, "layer": 1000, "depth": 1000, "label": 2**20, "": 2**24}
+"""The most that a whole number may be, by a part of its key: far beyond any model that is trained."""
 
 _NOT_READ = ("attn_implementation", "auto_map", "dtype", "torch_dtype", "quantization_config")
 """Keys of how the released weights are stored and run; a job says its own precision and attention."""
@@ -54,7 +55,7 @@ class Configuration:
             )
         try:
             config = kinds[kind](**_plain(self.settings))
-            parts = (config, config.get_text_config())
+            parts = (config, config.get_text_config(), getattr(config, "ffn_config", None))
         except Exception as error:  # checks of transformers' own
             raise InputError(f"{self.name} is no configuration of a {kind}: {type_and_text(error)}") from error
         if any((getattr(part, name, 0) or 0) > 1 for name in _EXPERTS for part in parts):
@@ -62,6 +63,10 @@ class Configuration:
                 f"{self.name} is a mixture of experts (model_type {kind}), which are not modelled; give a dense model whose "
                 "intermediate_size is that of all active experts together (its memory lacks the other experts)"
             )
+        if parts[1] is not config:
+            raise InputError(f"{self.name} is of several models ({kind}); give its text_config, with that model_type, alone")
+        if getattr(config, "num_hidden_layers", 1) < 1:
+            raise InputError(f"{self.name} has {config.num_hidden_layers} layers; give 1 or more")
         return config
 
     @property
@@ -126,9 +131,11 @@ def _refuse_extremes(name: str, value: Any, key: str = "") -> None:
     elif isinstance(value, list):
         for one in value:
             _refuse_extremes(name, one, key)
-    elif isinstance(value, (int, float)):
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name} has {key} {value}, which is no number; correct it")
+    elif isinstance(value, int):
         most = next(most for part, most in _MOST.items() if part in key)
-        if not abs(value) <= most:  # nor NaN
+        if abs(value) > most:
             raise InputError(f"{name} has {key} {value}, more than any model that is trained; give {most} at most")
 
 

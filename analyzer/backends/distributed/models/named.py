@@ -149,7 +149,7 @@ def from_text(text: str) -> Configuration:
     style, _, rest = text.partition(":")
     style, numbers = style.strip().lower(), dict[str, Any]()
     usual = from_numbers(style, text)
-    known = {*_SHORT, "bottleneck", *usual.settings, *usual.config.to_dict(), *usual.config.attribute_map}
+    known = {*_SHORT, "bottleneck", *usual.settings, *usual.config.to_dict(), *usual.config.attribute_map} - {"model_type"}
     for part in filter(None, (part.strip() for part in rest.split(","))):
         key, equals, value = part.partition("=")
         if key not in known:
