@@ -154,7 +154,7 @@ def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
         listening(Settings(host="192.0.2.1"))
     with pytest.raises(InputError, match="cannot read the token file"):
         build(Settings(token_file=tmp_path / "none", state=tmp_path / "state.db"))
-    with pytest.raises(InputError, match=r"backend 'convmeterr', which is not installed; did you mean 'convmeter'"):
+    with pytest.raises(InputError, match=r"backend 'convmeterr', which is not installed; installed are convmeter"):
         build(Settings(backends={"convmeterr": {}}, state=tmp_path / "state.db"))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
