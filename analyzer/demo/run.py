@@ -141,11 +141,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> Job:
 
 def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any] | None) -> str:
     def part(name: str, result: dict[str, Any]) -> str:
-        if result["true_period_s"] is None:
-            return f"{name}: failed."
-        if not result["found"]:
-            return f"{name}: epochs not recognised."
-        return f"{name}: epochs of {result['period_s']:.1f} s found, {result['error_percent']:.1f} % off."
+        return f"{name}: {'failed.' if result['true_period_s'] is None else result['sentence']}"
 
     kind = "Simulated" if replay["simulated"] else "Recorded"
     said = [part(f"{kind} GPU trace", replay)]
