@@ -62,7 +62,7 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
             f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
         )
     if text.endswith(".onnx"):
-        return read_onnx(text, {"batch": 1, "image_size": image_size})[:2]
+        return read_onnx(text, image_size)[:2]
     network, inputs = built(text, _builder(text, image_size), device)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)

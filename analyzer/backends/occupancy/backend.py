@@ -40,7 +40,7 @@ class Occupancy:
     Example: epochcast predict-model occupancy --network resnet50 --batch 64
              epochcast predict-model occupancy --network vgg16 --sweep-batches \\
                  --plot vgg16.png
-             epochcast predict-model occupancy --network encoder.onnx --gpu L4 \\
+             epochcast predict-model occupancy --network mine.onnx --gpu L4 \\
                  --precision fp16
     """
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion

@@ -84,9 +84,7 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
     name = configuration.network
     if name in NETWORKS:
         sizes = NETWORKS[name]
-    elif name.endswith(".onnx"):
-        sizes = dict.fromkeys(SIZES, Size(0, 2**16))
-    elif configuration.is_factory:
+    elif configuration.is_factory or name.endswith(".onnx"):
         sizes = {"image_size": Size(0, IMAGE["image_size"].most)}
     else:
         sizes = IMAGE
@@ -254,9 +252,8 @@ def _read(configuration: NetworkConfiguration) -> ComputationGraph:
         ) from error
     if not name.endswith(".onnx"):
         return graph_of_module(*build_network(configuration), name, batch)
-    sizes = {"batch": batch, **{size: getattr(configuration, size) for size in SIZES}}
-    network, inputs, samples = read_onnx(name, sizes)  # which may be for a batch of its own
-    return graph_of_module(network, inputs, ",".join(Path(file).name for file in name.split(",")), samples).at_batch(batch)
+    network, inputs, samples = read_onnx(name, configuration.image_size, batch)  # which may be for a batch of its own
+    return graph_of_module(network, inputs, Path(name).name, samples).at_batch(batch)
 
 
 @lru_cache(maxsize=1024)

@@ -19,7 +19,7 @@ TABLES = {"inference": "infer-amp-nhwc-pt240-cu124-rtx3090", "step": "train-amp-
 GPUS = ("RTX 3090", "RTX 4090", "V100 SXM2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB", "H100 PCIe", "H100 SXM5", "H200 SXM")
 
 PRECISIONS = {"lambda": "amp-fp16"}
-"""Lambda runs NVIDIA's PyTorch example by ``main.py --amp``, whose layout is channels first. Of others the usual one is asked."""
+"""Lambda runs NVIDIA's PyTorch example by ``main.py --amp``, in channels first. Of others the usual is asked."""
 
 
 def lines() -> Iterator[str]:
