@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.backends.network.factory import type_and_text
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
@@ -22,27 +22,22 @@ from epochcast.extras import how_to_install
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
+SIZES = ("image_size", "sequence")
 """Fields of NetworkConfiguration that apply to some networks only."""
 
 _SMALLEST_LENET = 16
 """Pixels: below, two convolutions and two poolings leave nothing."""
 
+_HIDDEN = 256
+"""Of recurrent networks, which have one layer."""
 
-class Size(NamedTuple):
-    """What one size of a configuration is where it is not given, and the most that it may be."""
-
-    usual: int
-    most: int
-
-
-IMAGE: Mapping[str, Size] = {"channels": Size(3, 4096), "image_size": Size(224, 2**14)}
-STEPS: Mapping[str, Size] = {"sequence": Size(64, 2**16), "hidden": Size(256, 2**14), "layers": Size(1, 64)}
+IMAGE = {"image_size": (224, 2**14)}
+"""What a size is where it is not given, and the most that it may be."""
 
 
-def _tokens(most: int) -> Mapping[str, Size]:
+def _tokens(most: int, usual: int = 128) -> dict[str, tuple[int, int]]:
     """As many as a network has positions for."""
-    return {"sequence": Size(min(128, most), most)}
+    return {"sequence": (min(usual, most), most)}
 
 
 _TEXT_NETWORKS = {"distilbert": "DistilBert", "bert": "Bert", "gpt2": "GPT2"}
@@ -61,9 +56,9 @@ _IMAGE_NETWORKS = (
     "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"
 )
 
-NETWORKS: Mapping[str, Mapping[str, Size]] = {
+NETWORKS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(_IMAGE_NETWORKS.split(), IMAGE),
-    **dict.fromkeys(("lstm", "rnn", "gru"), STEPS),
+    **dict.fromkeys(("lstm", "rnn", "gru"), _tokens(2**16, 64)),
     "distilbert": _tokens(512),
     "bert": _tokens(512),
     "gpt2": _tokens(1024),
@@ -85,20 +80,20 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
     if name in NETWORKS:
         sizes = NETWORKS[name]
     elif configuration.is_factory or name.endswith(".onnx"):
-        sizes = {"image_size": Size(0, IMAGE["image_size"].most)}
+        sizes = {"image_size": (0, IMAGE["image_size"][1])}
     else:
         sizes = IMAGE
     usual: dict[str, int] = {}
     for size in SIZES:
         value, called = getattr(configuration, size), size.replace("_", " ")
         if not value:
-            usual[size] = sizes[size].usual if size in sizes else 0
+            usual[size] = sizes[size][0] if size in sizes else 0
         elif size not in sizes:
             known = ", ".join(own.replace("_", " ") for own in sizes)
             raise InputError(f"{name} has no {called}, but {called} {value} was given; leave it out (its sizes are: {known})")
-        elif not 1 <= value <= sizes[size].most:
-            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
-    return replace(configuration, **usual)  # type: ignore[arg-type]
+        elif not 1 <= value <= sizes[size][1]:
+            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size][1]}")
+    return replace(configuration, **usual)
 
 
 def build_network(configuration: NetworkConfiguration, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
@@ -121,7 +116,7 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
     configuration = complete(configuration)
     name, image_size = configuration.network, configuration.image_size
     if configuration.is_factory:
-        network, sample = find_network(name, image_size or IMAGE["image_size"].usual, device)
+        network, sample = find_network(name, image_size or IMAGE["image_size"][0], device)
         return network.to(device).eval(), tree_map_only(
             Tensor,
             lambda one: torch.empty((configuration.batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
@@ -131,7 +126,6 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
         network, _ = find_network(name, image_size, device)
     else:
         network, _ = built(name, lambda: (_special(configuration), None), device)
-    _change_channels(network, configuration.channels, name)
     return network.to(device).eval(), _inputs(configuration)
 
 
@@ -139,7 +133,6 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
     """A network of NETWORKS that no library of ConvNets has by this name."""
     from torch import nn
 
-    from epochcast.analyzer.backends.network.blocks import lenet5
     from epochcast.analyzer.backends.network.find import import_torchvision, timm_network
 
     name, image_size = configuration.network, configuration.image_size
@@ -149,7 +142,7 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
         return lenet5(image_size, classes=10)
     if name in ("lstm", "rnn", "gru"):
         kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
-        return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+        return kind(_HIDDEN, _HIDDEN, batch_first=True)
     try:
         with suppress(ImportError):  # where it is installed transformers imports it, as it is
             import_torchvision()
@@ -167,6 +160,24 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
     return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
 
 
+def lenet5(image_size: int, classes: int) -> nn.Module:
+    """Build LeNet-5: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998, section II-B.
+
+    As the paper trains it: three input channels, max pooling and ReLU, and all maps joined in the second convolution.
+    """
+    from torch import nn
+
+    left = ((image_size - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        nn.Flatten(),
+        *(nn.Linear(16 * left * left, 120), nn.ReLU(inplace=True)),
+        *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
+        nn.Linear(84, classes),
+    )
+
+
 def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
     """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers."""
     from torch import nn
@@ -182,40 +193,14 @@ def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
     return Clip()
 
 
-def _change_channels(network: nn.Module, channels: int, name: str) -> None:
-    """Give the first convolution of a network as its library builds it another number of input channels, with random weights.
-
-    0 and the usual ones change nothing; InputError where there is none that can have them.
-    """
-    import torch
-    from torch import nn
-
-    usual = IMAGE["channels"].usual
-    if channels in (0, usual):
-        return
-    first = next((module for module in network.modules() if isinstance(module, nn.Conv2d)), None)
-    if first is None:
-        raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
-    if first.in_channels != usual:  # the image is taken apart before
-        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
-    if first.groups != 1:
-        raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
-    first.in_channels = channels
-    shape = (first.out_channels, channels, *first.kernel_size)
-    first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
-
-
 def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network is called with."""
     import torch
 
-    batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
-    inputs = []
-    if configuration.image_size:
-        side = configuration.image_size
-        inputs.append(torch.empty(batch, configuration.channels, side, side, device="meta"))
-    if configuration.hidden:
-        inputs.append(torch.empty(*tokens, configuration.hidden, device="meta"))
+    side, tokens = configuration.image_size, (configuration.batch, configuration.sequence)
+    inputs = [torch.empty(configuration.batch, 3, side, side, device="meta")] if side else []
+    if configuration.network in ("lstm", "rnn", "gru"):
+        inputs.append(torch.empty(*tokens, _HIDDEN, device="meta"))
     elif configuration.sequence:
         inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
     return tuple(inputs)

@@ -37,14 +37,14 @@ SETTLE = 0.15  # s, more than a counter's 0.1 s: the reading after the start of 
 def inference() -> Iterator[tuple[NetworkConfiguration, float, float]]:
     """Configurations with SM occupancy and activity as GPM counted them."""
     for row in pd.read_csv(H200 / "occupancy_bench" / "occupancy.csv").query("status == 'ok'").to_dict("records"):
-        sizes = [row[name] for name in ("model", "batch", "channels", "image", "seq", "hidden", "layers")]
+        sizes = [row[name] for name in ("model", "batch", "image", "seq")]  # channels vary, which only a first layer sees
         yield NetworkConfiguration(*sizes), row["gpm_sm_occupancy"] / 100, row["gpm_sm_util"] / 100
 
 
 def trainings() -> Iterator[tuple[NetworkConfiguration, float, float, float]]:
     """Configurations with SM occupancy, activity and torch's peak of memory in MiB, NaN where it was not read."""
     for row in pd.read_csv(H200 / "benchmark" / "occupancy.csv").to_dict("records"):
-        configuration = NetworkConfiguration(row["network"], row["batch"], row["channels"], row["image_size"])
+        configuration = NetworkConfiguration(row["network"], row["batch"], row["image_size"])
         yield configuration, row["sm_occupancy"], row["sm_active"], np.nan
     readings = pd.read_csv(H200 / "record_epochs" / "telemetry.csv.gz")
     for run in json.loads((H200 / "record_epochs" / "runs.json").read_text())["runs"]:
@@ -55,7 +55,7 @@ def trainings() -> Iterator[tuple[NetworkConfiguration, float, float, float]]:
         phases = [phase for phase in run["phases"] if phase["kind"] not in ("setup", "warmup", "val", "checkpoint")]
         own = np.any([readings["time"].between(each["start"] + SETTLE, each["end"]) for each in phases], axis=0)
         network = {"vit_tiny": "vit_tiny_patch16_224"}.get(spec["model"], spec["model"])
-        configuration = NetworkConfiguration(network, spec["batch"], 3, spec["size"], precision=FP32[spec["precision"]])
+        configuration = NetworkConfiguration(network, spec["batch"], spec["size"], precision=FP32[spec["precision"]])
         yield configuration, readings["SMOCC"][own].mean(), readings["SMACT"][own].mean(), run["peak_mib"]
 
 

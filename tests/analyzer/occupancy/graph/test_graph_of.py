@@ -45,9 +45,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     "asked",
     [
-        NetworkConfiguration("lenet", 5, channels=7, image_size=64),
-        NetworkConfiguration("lstm", 6, sequence=9, hidden=32, layers=2),
-        NetworkConfiguration("resnet18", 3, channels=1, image_size=64),
+        NetworkConfiguration("lenet", 5, image_size=64),
+        NetworkConfiguration("lstm", 6, sequence=9),
+        NetworkConfiguration("resnet18", 3, image_size=64),
     ],
     ids=lambda one: one.network,
 )
@@ -115,7 +115,7 @@ def test_a_users_factory_is_read_every_time(own: str) -> None:
 @pytest.mark.parametrize(
     ("factory", "sizes", "said"),
     [
-        ("tokens", {"layers": 3}, "tokens has no layers, but layers 3 was given; leave it out"),
+        ("tokens", {"sequence": 3}, "tokens has no sequence, but sequence 3 was given; leave it out"),
         ("broken", {}, "cannot be built: RuntimeError: of its own"),
     ],
 )
