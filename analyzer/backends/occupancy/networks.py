@@ -6,7 +6,6 @@ torch is loaded when one is built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -31,69 +30,40 @@ _SMALLEST_LENET = 16
 _HIDDEN = 256
 """Of recurrent networks, which have one layer."""
 
-IMAGE = {"image_size": (224, 2**14)}
-"""What a size is where it is not given, and the most that it may be."""
-
-
-def _tokens(most: int, usual: int = 128) -> dict[str, tuple[int, int]]:
-    """As many as a network has positions for."""
-    return {"sequence": (min(usual, most), most)}
-
+_IMAGE, _LARGEST_IMAGE = 224, 2**14
+"""Pixels of a side where it is not given, and the most that it may have."""
 
 _TEXT_NETWORKS = {"distilbert": "DistilBert", "bert": "Bert", "gpt2": "GPT2"}
 """As transformers calls their classes."""
 
-_TOWERS = {
-    "clip_rn50": "resnet50_clip",
-    "clip_vit_b16": "vit_base_patch16_clip_224",
-    "clip_vit_b32": "vit_base_patch32_clip_224",
+SEQUENCES = {
+    **dict.fromkeys(("lstm", "rnn", "gru"), (64, 2**16)),
+    **dict.fromkeys(("distilbert", "bert"), (128, 512)),
+    "gpt2": (128, 1024),
 }
-"""timm's names of the image towers."""
-
-_IMAGE_NETWORKS = (
-    "lenet alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2 efficientnet_b0 densenet121 "
-    "squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0 vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224 "
-    "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"
-)
-
-NETWORKS: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    **dict.fromkeys(_IMAGE_NETWORKS.split(), IMAGE),
-    **dict.fromkeys(("lstm", "rnn", "gru"), _tokens(2**16, 64)),
-    "distilbert": _tokens(512),
-    "bert": _tokens(512),
-    "gpt2": _tokens(1024),
-    **{name: {**IMAGE, **_tokens(77)} for name in _TOWERS},
-}
-"""The sizes that apply, by name: Table II's twenty, and ten more. They have the default form of their library."""
+"""Networks that take sequences, in the default form of their library: the length that is not given, and the largest."""
 
 
 def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
-    """The configuration with the usual value of every size that applies and is not given.
+    """The configuration with the usual value of the size that applies, if it is not given.
 
-    A name that is not in NETWORKS takes images. A factory has sizes of its own, but may be given the image's side; a file may
-    be open in any size.
+    A name that is not in SEQUENCES takes images. A factory or a file has a size of its own, but may be given the image's side.
 
     Raises:
         InputError: a size does not apply to the network or is out of its range.
     """
     name = configuration.network
-    if name in NETWORKS:
-        sizes = NETWORKS[name]
-    elif configuration.is_factory or name.endswith(".onnx"):
-        sizes = {"image_size": (0, IMAGE["image_size"][1])}
-    else:
-        sizes = IMAGE
-    usual: dict[str, int] = {}
-    for size in SIZES:
-        value, called = getattr(configuration, size), size.replace("_", " ")
-        if not value:
-            usual[size] = sizes[size][0] if size in sizes else 0
-        elif size not in sizes:
-            known = ", ".join(own.replace("_", " ") for own in sizes)
-            raise InputError(f"{name} has no {called}, but {called} {value} was given; leave it out (its sizes are: {known})")
-        elif not 1 <= value <= sizes[size][1]:
-            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size][1]}")
-    return replace(configuration, **usual)
+    size, other = ("sequence", "image_size") if name in SEQUENCES else ("image_size", "sequence")
+    usual, most = SEQUENCES.get(name, (_IMAGE, _LARGEST_IMAGE))
+    if configuration.is_factory or name.endswith(".onnx"):
+        usual = 0
+    value, called = getattr(configuration, size), size.replace("_", " ")
+    if wrong := getattr(configuration, other):
+        no = other.replace("_", " ")
+        raise InputError(f"{name} has no {no}, but {no} {wrong} was given; leave it out (its size is the {called})")
+    if value and not 1 <= value <= most:
+        raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {most}")
+    return replace(configuration, **{size: value or usual})
 
 
 def build_network(configuration: NetworkConfiguration, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
@@ -101,7 +71,7 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
 
     On another device the network has weights and buffers, but its inputs are still on the meta device.
 
-    Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, or what
+    Networks are in evaluation mode and have random weights. Their names are those of SEQUENCES, lenet, or what
     :func:`..network.find.find_network` knows.
 
     Raises:
@@ -116,13 +86,13 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
     configuration = complete(configuration)
     name, image_size = configuration.network, configuration.image_size
     if configuration.is_factory:
-        network, sample = find_network(name, image_size or IMAGE["image_size"][0], device)
+        network, sample = find_network(name, image_size or _IMAGE, device)
         return network.to(device).eval(), tree_map_only(
             Tensor,
             lambda one: torch.empty((configuration.batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
             sample,
         )
-    if image_size and name not in ("lenet", *_TOWERS):
+    if image_size and name != "lenet":
         network, _ = find_network(name, image_size, device)
     else:
         network, _ = built(name, lambda: (_special(configuration), None), device)
@@ -130,10 +100,10 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
 
 
 def _special(configuration: NetworkConfiguration) -> nn.Module:
-    """A network of NETWORKS that no library of ConvNets has by this name."""
+    """A network that no library of ConvNets has by this name."""
     from torch import nn
 
-    from epochcast.analyzer.backends.network.find import import_torchvision, timm_network
+    from epochcast.analyzer.backends.network.find import import_torchvision
 
     name, image_size = configuration.network, configuration.image_size
     if name == "lenet":
@@ -147,13 +117,9 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
         with suppress(ImportError):  # where it is installed transformers imports it, as it is
             import_torchvision()
         import transformers
-
-        if name in _TOWERS:
-            return _clip(timm_network(_TOWERS[name], image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
     except ImportError as error:
         raise InputError(
-            f"{name} needs timm and transformers, one of which cannot be imported ({type_and_text(error)}); "
-            f"{how_to_install('occupancy')}"
+            f"{name} needs transformers, which cannot be imported ({type_and_text(error)}); {how_to_install('occupancy')}"
         ) from error
     settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
     settings.use_cache = False
@@ -197,13 +163,12 @@ def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network is called with."""
     import torch
 
-    side, tokens = configuration.image_size, (configuration.batch, configuration.sequence)
-    inputs = [torch.empty(configuration.batch, 3, side, side, device="meta")] if side else []
-    if configuration.network in ("lstm", "rnn", "gru"):
-        inputs.append(torch.empty(*tokens, _HIDDEN, device="meta"))
-    elif configuration.sequence:
-        inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
-    return tuple(inputs)
+    batch, side = configuration.batch, configuration.image_size
+    if side:
+        return (torch.empty(batch, 3, side, side, device="meta"),)
+    if configuration.network in _TEXT_NETWORKS:
+        return (torch.empty(batch, configuration.sequence, dtype=torch.long, device="meta"),)
+    return (torch.empty(batch, configuration.sequence, _HIDDEN, device="meta"),)
 
 
 def graph_of(configuration: NetworkConfiguration) -> ComputationGraph:

@@ -36,7 +36,11 @@ SETTLE = 0.15  # s, more than a counter's 0.1 s: the reading after the start of 
 
 def inference() -> Iterator[tuple[NetworkConfiguration, float, float]]:
     """Configurations with SM occupancy and activity as GPM counted them."""
-    for row in pd.read_csv(H200 / "occupancy_bench" / "occupancy.csv").query("status == 'ok'").to_dict("records"):
+    for row in (
+        pd.read_csv(H200 / "occupancy_bench" / "occupancy.csv")
+        .query("status == 'ok' and family != 'multimodal'")
+        .to_dict("records")
+    ):
         sizes = [row[name] for name in ("model", "batch", "image", "seq")]  # channels vary, which only a first layer sees
         yield NetworkConfiguration(*sizes), row["gpm_sm_occupancy"] / 100, row["gpm_sm_util"] / 100
 

@@ -61,17 +61,6 @@ def test_a_graph_is_the_one_of_the_network_at_that_batch(asked: NetworkConfigura
     np.testing.assert_allclose(graph.sizes, fresh.sizes)
 
 
-def test_towers_are_apart() -> None:
-    for library in ("timm", "transformers"):
-        if find_spec(library) is None:
-            pytest.skip(f"{library} is not installed (extra occupancy)")
-    graph = graph_of(NetworkConfiguration("clip_vit_b32", 8))
-    assert graph.words.count("attention") == 24
-    assert not graph.unknown
-    first = graph.words.index("embedding")
-    assert not ((graph.edges[0] < first) & (graph.edges[1] >= first)).any()
-
-
 def test_a_graph_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = []
     read = module._read
