@@ -45,8 +45,8 @@ def read_onnx(path: str, image_size: int, batch: int = 1) -> tuple[nn.Module, tu
         InputError: the onnx library is missing; the file is none, not whole, or has control flow or an operator that is not
             known; it does not take images, or they have another size.
     """
-    model, weights = _load(path)
-    network = _Network(path, model, weights)
+    model = _load(path)
+    network = _Network(path, model)
     inputs = [entry for entry in model.graph.input if entry.name not in network.held]
     axes = list(inputs[0].type.tensor_type.shape.dim) if len(inputs) == 1 else []
     dtype = DTYPES[inputs[0].type.tensor_type.elem_type] if axes else None
@@ -66,12 +66,8 @@ def read_onnx(path: str, image_size: int, batch: int = 1) -> tuple[nn.Module, tu
     return network, (torch.empty(shape, dtype=dtype, device="meta"),), shape[0]
 
 
-def _load(path: str) -> tuple[Any, list[Any]]:
-    """The checked model with its local functions inlined, and its weights.
-
-    Weights that are large, or whose values lie in another file, become inputs of the graph: only their sizes are needed, and
-    checking and copying hundreds of megabytes takes seconds.
-    """
+def _load(path: str) -> Any:
+    """The model with its local functions inlined; values in other files are not read."""
     try:
         import onnx
         import onnx.inliner
@@ -81,19 +77,10 @@ def _load(path: str) -> tuple[Any, list[Any]]:
         raise InputError(f"no such file: {path!r}; give the path of an ONNX file")
     try:
         model = onnx.load(path, load_external_data=False)
-        graph, weights = model.graph, list(model.graph.initializer)
-        kept = [
-            one for one in weights if one.data_location != onnx.TensorProto.EXTERNAL and math.prod(one.dims) <= _LARGEST_KEPT
-        ]
-        names = {entry.name for entry in graph.input} | {weight.name for weight in kept}
-        for one in weights:
-            if one.name not in names:
-                graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
-        del graph.initializer[:]
-        graph.initializer.extend(kept)
-        onnx.checker.check_model(model)
-        return onnx.inliner.inline_local_functions(model) if model.functions else model, weights
-    except Exception as error:  # of protobuf, of the checker or of the operating system
+        if not model.graph.node:
+            raise ValueError("it has no operator")
+        return onnx.inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:  # of protobuf, of the inliner or of the operating system
         raise InputError(f"{path!r} is no ONNX file that can be read: {one_line(error)}; export the network again") from error
 
 
@@ -109,7 +96,7 @@ class _Call:
 class _Network(nn.Module):
     """Runs the nodes of a graph: with torch where they work on tensors, with onnx's own evaluator on values that are known."""
 
-    def __init__(self, path: str, model: Any, weights: Sequence[Any]) -> None:
+    def __init__(self, path: str, model: Any) -> None:
         super().__init__()
         import onnx
 
@@ -118,17 +105,16 @@ class _Network(nn.Module):
         self.held: dict[str, str] = {}  # names of parameters and buffers, which may have no dots, by those in the file
         kept = {name for node in self.graph.node for name in node.input[_STATISTICS.get(node.op_type, slice(0))]}
         copies = {node.input[0]: node.output[0] for node in self.graph.node if node.op_type == "Identity"}
-        small = {weight.name for weight in self.graph.initializer}
-        for weight in weights:
+        for weight in self.graph.initializer:
             if weight.data_type in DTYPES and DTYPES[weight.data_type].is_floating_point and weight.dims:
                 self._hold(weight.name, weight, trained=weight.name not in kept)
                 if weight.name in copies:  # exports keep equal weights once
                     self._hold(copies[weight.name], weight, trained=True)
-            elif weight.name in small:
+            elif weight.data_location != onnx.TensorProto.EXTERNAL and math.prod(weight.dims) <= _LARGEST_KEPT:
                 self.known[weight.name] = onnx.numpy_helper.to_array(weight)
             else:
                 self._hold(weight.name, weight, trained=False)
-        self.calls = list(_fused(self.graph, {weight.name for weight in weights}))
+        self.calls = list(_fused(self.graph, {weight.name for weight in self.graph.initializer}))
 
     def _hold(self, name: str, weight: Any, trained: bool) -> None:
         tensor = torch.empty(tuple(weight.dims), dtype=DTYPES[weight.data_type], device="meta")
