@@ -206,7 +206,7 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
             "be predicted; give one batch and one number of devices"
         )
     instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, ratios.catalog)
-    steps, rents = [], []
+    steps, rents = list[Step](), []
     for place, (batch, count) in enumerate(series):
         own, nodes = {phase: seconds[:, place] for phase, seconds in phases.items()}, 1
         if count > 1:

@@ -63,7 +63,8 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
         raise InputError(f"{name} has no {no}, but {no} {wrong} was given; leave it out (its size is the {called})")
     if value and not 1 <= value <= most:
         raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {most}")
-    return replace(configuration, **{size: value or usual})
+    sizes: dict[str, Any] = {size: value or usual}
+    return replace(configuration, **sizes)
 
 
 def build_network(configuration: NetworkConfiguration, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
