@@ -16,7 +16,7 @@ from lab.speed.page import CONVMETER, markdown_table, options, public, publish
 
 NETWORKS = ("resnet50", "convnext_tiny", "vit_base_patch16_224", "efficientnet_b0")
 TABLES = {"inference": "infer-amp-nhwc-pt240-cu124-rtx3090", "step": "train-amp-nhwc-pt112-cu113-rtx3090"}
-GPUS = ("RTX 3090", "RTX 4090", "V100 SXM2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB", "H100 PCIe", "H100 SXM5", "H200 SXM")
+GPUS = ("RTX 3090", "RTX 4090", "V100 SXM2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB", "H100 SXM5", "H200 SXM")
 
 PRECISIONS = {"lambda": "amp-fp16"}
 """Lambda runs NVIDIA's PyTorch example by ``main.py --amp``, in channels first. Of others the usual is asked."""
