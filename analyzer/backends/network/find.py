@@ -36,9 +36,6 @@ _LIBRARIES = ("torchvision", "timm")
 _MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
 _declared: list[Any] = []
 
-LARGEST_IMAGE = 2**16
-"""Pixels of a side; sizes of tensors overflow with many more."""
-
 _WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
 """Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
@@ -59,10 +56,6 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     Raises:
         InputError: there is no such network, its library is not installed, or it cannot be built.
     """
-    if not 1 <= image_size <= LARGEST_IMAGE:
-        raise InputError(
-            f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
-        )
     if text.endswith(".onnx"):
         return read_onnx(text, image_size)[:2]
     network, inputs = built(text, _builder(text, image_size), device)

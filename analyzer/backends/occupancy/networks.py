@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 SIZES = ("image_size", "sequence")
 """Fields of NetworkConfiguration that apply to some networks only."""
 
-_SMALLEST_LENET = 16
-"""Pixels: below, two convolutions and two poolings leave nothing."""
-
 _HIDDEN = 256
 """Of recurrent networks, which have one layer."""
 
@@ -108,8 +105,6 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
 
     name, image_size = configuration.network, configuration.image_size
     if name == "lenet":
-        if image_size < _SMALLEST_LENET:
-            raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
         return lenet5(image_size, classes=10)
     if name in ("lstm", "rnn", "gru"):
         kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
