@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -210,15 +209,24 @@ def fit_form(recipe: Recipe, phase: str, points: pd.DataFrame) -> Form:
 
 def left_out(recipe: Recipe, phase: str, points: pd.DataFrame) -> Array:
     """Seconds of each point by a fit that its fold was left out of, shape (n,); NaN where too few were left to fit."""
-    from sklearn.model_selection import GroupKFold
-
-    names = (name for name in ("family", "network") if points[name].nunique() >= _FEWEST_GROUPS)
-    groups = points.get(next(names, ""), pd.Series(points.index))
-    folds = min(_FOLDS_OF_MANY if len(points) > _MANY_POINTS else _MOST_FOLDS, groups.nunique())
+    groups = np.arange(len(points))
+    for name in ("family", "network"):
+        if points[name].nunique() >= _FEWEST_GROUPS:
+            groups = pd.factorize(points[name])[0]
+            break
+    sizes = np.bincount(groups)
+    folds = min(_FOLDS_OF_MANY if len(points) > _MANY_POINTS else _MOST_FOLDS, len(sizes))
+    home, load_of = np.zeros(len(sizes), dtype=int), np.zeros(folds)
+    for group in np.argsort(-sizes, kind="stable"):  # folds of about as many points
+        home[group] = load_of.argmin()
+        load_of[home[group]] += sizes[group]
     answer = np.full(len(points), np.nan)
-    for train, test in GroupKFold(folds).split(points, groups=groups) if folds > 1 else ():
-        with suppress(InputError):
-            answer[test] = fit_form(recipe, phase, points.iloc[train].reset_index(drop=True)).predict(points.iloc[test])
+    for fold in range(folds):
+        out = home[groups] == fold
+        try:
+            answer[out] = fit_form(recipe, phase, points[~out].reset_index(drop=True)).predict(points[out])
+        except InputError:
+            continue
     return answer
 
 
