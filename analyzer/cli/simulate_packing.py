@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, summarise
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
 from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
@@ -119,6 +119,7 @@ def simulate_packing(
         "jobs": len(drawn[0]),
         "seed": seed or 0,
         "results": summarise(rows),
+        "ordering": orderings(rows),
     }
     if as_json:
         click.echo(plain_json(answer))
@@ -135,10 +136,10 @@ def _text(answer: Mapping[str, Any]) -> str:
         left_out = sum(source["left_out"].values())
         without = f" ({left_out} left out: crashed, not measured, or too large)" if left_out else ""
         lines.append(f"drawn from {source['configurations']} configurations measured on {source['gpu']}{without}")
-    for curve in dict.fromkeys(row["slowdown"] for row in answer["results"]):
+    for curve, order in answer["ordering"].items():
         own = [_row(row, once) for row in answer["results"] if row["slowdown"] == curve]
         header = ("policy", "makespan", "gain", "NVML", "gain", "occupancy", "JCT / alone", "run / alone", "OOM", "best")
-        lines += ["", f"slowdown: {curve}", table(header, own)]
+        lines += ["", f"slowdown: {curve}", table(header, own), _ordering(order, once)]
     return "\n".join(lines)
 
 
@@ -161,3 +162,12 @@ def _row(row: Mapping[str, Any], once: bool) -> list[str]:
         f"{means['failures']:g}",
         ("yes" if row["won"] else "") if once else f"{100 * row['won']:.0f} %",
     ]
+
+
+def _ordering(order: Mapping[str, Any], once: bool) -> str:
+    """Whether the paper's Table VI is found again."""
+    share = "" if once else f", in {100 * order['makespan_runs']:.0f} % of the runs"
+    return (
+        f"the paper's order of makespans (occu < nvml-util < slot) {'holds' if order['makespan'] else 'does not hold'}{share}; "
+        f"occu's NVML utilisation is {'' if order['utilisation'] else 'not '}the highest of the three"
+    )

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, mean_over_runs, summarise
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, mean_over_runs, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.backends.occupancy.packing.jobs import JOBS, PackedJob, draw_streams, job_kind
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
@@ -204,34 +204,6 @@ def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
 
 def _with_sd(mean: Mapping[str, float]) -> str:
     return f"{with_interval(mean, 100)} ({100 * mean['sd']:.1f})"
-
-
-def orderings(rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """By curve whether Table VI's order holds, of rows with the paper's three policies.
-
-    ``makespan``: of the means, occu-packing is below nvml-util-packing and that below slot-packing; ``utilisation``:
-    occu-packing's NVML utilisation is the highest of the three; ``makespan_runs``, ``utilisation_runs``: shares of runs in
-    which these hold.
-    """
-
-    def hold(of_curve: pd.DataFrame) -> Any:
-        """For each line of means or runs, whether either order holds."""
-        seconds, nvml = of_curve["makespan"], of_curve["nvml_utilisation"]
-        ordered = (seconds["occu"] < seconds["nvml-util"]) & (seconds["nvml-util"] < seconds["slot"])
-        return ordered, (nvml["occu"] > nvml["nvml-util"]) & (nvml["occu"] > nvml["slot"])
-
-    by_curve = {}
-    for curve, of_curve in rows.groupby("slowdown", sort=False):
-        table = of_curve.pivot_table(index="run", columns="policy", values=["makespan", "nvml_utilisation"])
-        makespan, utilisation = hold(of_curve.pivot_table(index="policy", values=["makespan", "nvml_utilisation"]))
-        runs = [float(one.mean()) for one in hold(table)]
-        by_curve[str(curve)] = {
-            "makespan": bool(makespan),
-            "utilisation": bool(utilisation),
-            "makespan_runs": runs[0],
-            "utilisation_runs": runs[1],
-        }
-    return by_curve
 
 
 if __name__ == "__main__":

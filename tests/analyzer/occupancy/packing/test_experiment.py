@@ -3,9 +3,8 @@
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import summarise
+from epochcast.analyzer.backends.occupancy.packing.experiment import orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES
-from lab.speed.occupancy.measured_packing import orderings
 
 
 def rows_of(makespan: dict[str, list[float]], utilisation: dict[str, list[float]]) -> pd.DataFrame:
