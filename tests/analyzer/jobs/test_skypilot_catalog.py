@@ -69,7 +69,7 @@ gpu_1x_a6000,A6000,1.0,14.0,100.0,0.9,us-east-1,"{'Gpus': [{'Name': 'A6000'}]}",
 def _read(folder: Path, text: str, cloud: str, *regions: str) -> tuple[dict[tuple[str, str, int], Instance], list[str]]:
     path = folder / "vms.csv"
     path.write_text(text, encoding="utf-8")
-    instances, notes = read_skypilot_catalog(read_price_list(path), cloud, CATALOG, source="a page", day=DAY)
+    instances, notes = read_skypilot_catalog(read_price_list(path), str(path), cloud, CATALOG, source="a page", day=DAY)
     instances = [one for one in instances if not regions or one.region in regions]
     assert all(one.cloud == cloud and one.source == "a page" and one.date == DAY for one in instances)
     return {(one.name, one.gpu, one.count): one for one in instances}, notes
@@ -86,7 +86,7 @@ def test_a_google_host_gets_the_gpu_of_its_own_region_even_in_a_list_without_zon
     for region, usd, spot in (("us-central1", 0.7, 0.2), ("europe-west4", 0.9, 0.4)):
         one = _read(tmp_path, text, "gcp", region)[0]["n1-standard-8", "T4", 1]
         assert (one.usd_per_hour, one.spot_usd_per_hour) == pytest.approx((usd, spot))
-    found, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "gcp", CATALOG, source="a page", day=DAY)
+    found, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "it", "gcp", CATALOG, source="a page", day=DAY)
     assert {one.region: one.usd_per_hour for one in found} == pytest.approx({"us-central1": 0.7, "europe-west4": 0.9})
 
 
@@ -102,7 +102,7 @@ def test_aws_has_one_row_a_zone_and_whole_instances(tmp_path: Path) -> None:
     for why in ("for fractions of a GPU", "without a price", "with spot above on demand"):
         assert f"skipped {why}" in reasons
     assert len(_read(tmp_path, AWS, "aws")[0]) == 3
-    instances, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "aws", CATALOG, source="a page", day=DAY)
+    instances, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "it", "aws", CATALOG, source="a page", day=DAY)
     assert sorted(one.region for one in instances if one.gpu == "T4") == ["eu-west-1", "us-east-1"]
 
 
