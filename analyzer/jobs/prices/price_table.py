@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
@@ -99,7 +99,7 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
     table["memory_gib"] = table.pop("memory").astype(float) / 2**30
     columns = [column for column in REQUIRED if column not in ("source", "date")] + [*OPTIONAL, "source", "date"]
 
-    def plain(value: float) -> str:  # reads back as the same
+    def plain(value: object) -> str:  # reads back as the same
         return str(value).removesuffix(".0")
 
     return write_whole(
@@ -125,14 +125,14 @@ def checked_instance(cells: Mapping[str, Any], where: str) -> Instance:
     return instance
 
 
-def _instance(row: Mapping[str, str], gpu: str, where: str, today: date | None) -> Instance:
+def _instance(row: Mapping[Hashable, str], gpu: str, where: str, today: date | None) -> Instance:
     gib = row["memory_gib"]
     try:
         memory = float(gib) * 2**30 if gib else ""
     except ValueError:
         raise InputError(f"{where}: memory_gib is {gib!r}; write GiB as a number above 0, or leave it empty") from None
     own = {"name": row["instance"], "gpu": gpu, "memory": memory, "usd_per_hour": row["usd_per_hour"] or None}
-    cells = {name: cell for name, cell in row.items() if name not in ("instance", "memory_gib")}
+    cells = {str(name): cell for name, cell in row.items() if name not in ("instance", "memory_gib")}
     instance = checked_instance(cells | own, where)
     if today is not None and instance.date > today + timedelta(days=1):  # a day of grace for time zones
         raise InputError(f"{where}: date is {instance.date}, after today ({today}); give the day on which the price was seen")

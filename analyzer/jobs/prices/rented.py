@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
 
-
 if TYPE_CHECKING:
     from epochcast.analyzer.jobs.watched import JobPlan
     from epochcast.analyzer.telemetry.gpu_report import GpuDevice
@@ -78,7 +77,7 @@ def rented(
     ``plan`` wins over what the ``devices`` say. Cloud and region narrow the search also where no instance is named. What is
     assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
-    places = [*([] if plan is None else [plan]), *devices]
+    places: list[JobPlan | GpuDevice] = [*([] if plan is None else [plan]), *devices]
     name = next((place.instance for place in places if place.instance), "")
     cloud = next((place.cloud for place in places if place.cloud), "")
     region = next((place.region for place in places if place.region), "")

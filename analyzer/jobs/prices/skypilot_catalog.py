@@ -74,22 +74,23 @@ def read_skypilot_catalog(
     if not len(offers):
         raise InputError(f"{name} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
     prices = offers[["Price", "SpotPrice"]].quantile(0.5, interpolation="lower")
-    hosts = offers[["vCPUs", "MemoryGiB"]].first()
+    regional = prices.join(offers[["vCPUs", "MemoryGiB"]].first()).reset_index().astype(object)
     instances = []
-    for (gpu, many, instance, region), cells in prices.join(hosts).astype(object).iterrows():
-        usd, spot, vcpus, memory_gib = (None if pd.isna(cell) else cell for cell in cells)
-        memory = None if memory_gib is None else memory_gib * 2**30
+    for cells in regional.where(regional.notna(), None).to_dict("records"):
         own = {
             "cloud": cloud,
-            "name": instance,
-            "gpu": gpu,
-            "count": int(many),
-            "region": region,
+            "name": cells["InstanceType"],
+            "gpu": cells["gpu"],
+            "count": int(cells["AcceleratorCount"]),
+            "region": cells["Region"],
+            "usd_per_hour": cells["Price"],
+            "spot_usd_per_hour": cells["SpotPrice"],
+            "vcpus": cells["vCPUs"],
+            "memory": None if cells["MemoryGiB"] is None else cells["MemoryGiB"] * 2**30,
             "source": source,
             "date": day,
         }
-        prices_and_host = {"usd_per_hour": usd, "spot_usd_per_hour": spot, "vcpus": vcpus, "memory": memory}
-        instances.append(checked_instance(own | prices_and_host, f"{instance} of {name}"))
+        instances.append(checked_instance(own, f"{own['name']} of {name}"))
     return instances, [*notes, *warnings]
 
 
