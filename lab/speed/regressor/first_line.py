@@ -37,13 +37,13 @@ def outcome(
     profile = replace(question.source, epoch_s=JOB_S / 100, unit="epoch")  # its own is the inverse of a rate
     work = Work(epochs=100, name="ten hours")
     shares = [replace(data.instances[gpu], count=1, usd_per_hour=data.usd_per_hour[gpu]) for gpu in question.gpus]
-    ranking = rank_instances(
+    placements, _ = rank_instances(
         [_moved(each, ratios[each.gpu]) for each in predictor.predict(profile, question.gpus)],
         shares,
         predictor.catalog,
         job_of=lambda prediction: whole_job(profile, prediction, work),
     )
-    rows = {row.instance.gpu: replace(row, fits=True) for row in ranking.placements}
+    rows = {row.instance.gpu: replace(row, fits=True) for row in placements}
     now = rows[question.gpus[0]]
     trial = lambda row: plan_trial(profile, row, work)  # noqa: E731
     verdict = judge(list(rows.values()), now, Terms("cost", JobLimits(), "it", time_of(now), trial=trial))
