@@ -142,10 +142,9 @@ class Predictions(_Result):
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from epochcast.analyzer.charts import chart_figure
-        from epochcast.analyzer.jobs.prediction_text import prediction_chart
+        from epochcast.analyzer.charts import ratios_figure
 
-        return chart_figure(prediction_chart(self.answer))
+        return ratios_figure(self.answer)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,8 @@ import importlib.util
 import json
 import math
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from epochcast.analyzer.cli.backend_command import options_of, question_of
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, prices_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.words import count
+from epochcast.analyzer.words import count, length
 from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -26,26 +27,20 @@ if TYPE_CHECKING:
     from epochcast.analyzer.fleet.execution import Workers
 
 
-class _Moment(click.ParamType[float]):
+def _moment(text: str) -> float:
     """Unix seconds, from a number or a date and time (UTC unless it says otherwise)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click."""
-        if isinstance(value, float):
-            return value
+    wrong = click.BadParameter(f"{text!r} is not a time; give unix seconds, or a date and time as in 2026-11-01T00:00")
+    try:
+        seconds = float(text)
+    except ValueError:
         try:
-            seconds = float(value)
+            moment = datetime.fromisoformat(text)
         except ValueError:
-            try:
-                moment = datetime.fromisoformat(value)
-            except ValueError:
-                self.fail(f"{value!r} is not a time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
-            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
-        return seconds
+            raise wrong from None
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(seconds):
+        raise wrong
+    return seconds
 
 
 @click.command(short_help="Analyse the traces of a whole fleet.")
@@ -60,10 +55,10 @@ class _Moment(click.ParamType[float]):
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Number of worker processes. [default: one per core]")
 @click.option("--scheduler", metavar="ADDRESS", help="Scheduler of a Dask cluster to work on, e.g. tcp://host:8786.")
 @click.option(
-    "--from", "since", type=_Moment(), metavar="TIME", help="Ignore telemetry before this time: unix seconds or a date (UTC)."
+    "--from", "since", type=_moment, metavar="TIME", help="Ignore telemetry before this time: unix seconds or a date (UTC)."
 )
 @click.option(
-    "--to", "until", type=_Moment(), metavar="TIME", help="Ignore telemetry from this time on: unix seconds or a date (UTC)."
+    "--to", "until", type=_moment, metavar="TIME", help="Ignore telemetry from this time on: unix seconds or a date (UTC)."
 )
 @click.option(
     "--nodes",
@@ -134,9 +129,8 @@ def analyze(
     name, traces = traces_of(path, looking, places, out=out, config=config)
     with alone_with(out / STORE):
         try:
-            with closing(_Closing(_workers(scheduler, processes))) as held:
-                report = analyze_fleet(traces, out, looking, held.workers, advisor, what=name, show=_show)
-                held.at_once = False
+            with _closed(_workers(scheduler, processes)) as workers:
+                report = analyze_fleet(traces, out, looking, workers, advisor, what=name, show=_show)
         except FleetError as error:
             progress.clear()
             terminal.note(str(error))
@@ -161,15 +155,15 @@ def analyze(
 analyze.params[-1:-1] = options_of(JobQuestion, "model", "market", "clouds", "regions")
 
 
-class _Closing:
+@contextmanager
+def _closed(workers: Workers) -> Iterator[Workers]:
     """Workers that are let go of at once, unless all went well."""
-
-    def __init__(self, workers: Workers) -> None:
-        self.workers, self.at_once = workers, True
-
-    def close(self) -> None:
-        """Let go of them."""
-        self.workers.close(at_once=self.at_once)
+    at_once = True
+    try:
+        yield workers
+        at_once = False
+    finally:
+        workers.close(at_once=at_once)
 
 
 def _workers(scheduler: str | None, processes: int | None) -> Workers:
@@ -197,10 +191,5 @@ def _show(state: Progress) -> None:
         line += f", {state.failed} failed"
     if state.done and state.seconds > 0:
         left = (state.traces - done) * state.seconds / state.done
-        line += f", {state.gpu_s / 3600 / state.seconds:.2g} GPU-hours per second, about {_duration(left)} left"
+        line += f", {state.gpu_s / 3600 / state.seconds:.2g} GPU-hours per second, about {length(left)} left"
     progress.show(line)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.charts import chart_figure, cost_figure, detection_figure
+from epochcast.analyzer.charts import cost_figure, detection_figure, ratios_figure
 from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.jobs.cycles import REASONS
 from epochcast.analyzer.jobs.job import Job, answer_job, job_json
-from epochcast.analyzer.jobs.prediction_text import prediction_chart
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, source_of
@@ -133,7 +132,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     instances, _ = load_instances(None, load_catalog())
     job = answer_job([source], LatencyPredictor.load(), instances, JobQuestion(), recommend=True)
     assert job.recommendation is not None
-    figures["predictions"] = chart_figure(prediction_chart(job))
+    figures["predictions"] = ratios_figure(job)
     if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(job.recommendation.placements)
     return job

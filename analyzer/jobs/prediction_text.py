@@ -9,7 +9,6 @@ from epochcast.analyzer.jobs.gpu_use import use_lines
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.predict import Target
 from epochcast.analyzer.jobs.sources import GpuOfJob
-from epochcast.analyzer.plugins.chart import Ratio, Ratios
 from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
 from epochcast.analyzer.words import TimeUnit, time_unit, with_prefix
 from epochcast.regressor.job import JobTime
@@ -17,13 +16,6 @@ from epochcast.regressor.prediction import Estimate
 
 # Targets of which a table is followed by what each rests on.
 _MOST_IN_FULL = 3
-
-
-def prediction_chart(job: Job) -> Ratios:
-    """The ratio on every target that holds the job."""
-    fitting = [target for target in job.predictions if target.fits is not False]
-    rows = [Ratio(each.gpu, each.ratio, each.ratio_low, each.ratio_high, assumed=each.by_data_sheet) for each in fitting]
-    return Ratios(job.here.profile.gpu, rows)
 
 
 def prediction_text(job: Job) -> str:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from epochcast.analyzer.jobs.clusters import Group
 from epochcast.analyzer.jobs.cycles import NO_STEP, throughput
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE
 from epochcast.analyzer.jobs.gpu_use import use_of
-from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.job import Job, said_once
 from epochcast.analyzer.jobs.predict import counted
 from epochcast.analyzer.jobs.sources import Source, notes_on, without_seconds
