@@ -228,7 +228,7 @@ def _notes(
     elif not on.notes:
         notes.append("no instance in the price table has the job's GPU, so savings are unknown")
     if not limits.clouds and len({row.instance.cloud for row in rows}) > 1:
-        notes.append("the job's cloud is not known, so all clouds are compared (--cloud names one)")
+        notes.append("the job's cloud is not known, so all clouds are compared; name one")
     if rows and limits.market == "spot":
         notes.append(interruption_note(sources))
     return notes

@@ -186,7 +186,7 @@ def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[
     elif terms.objective == "cost":
         amount = f": {money(cost_of(best))} for an hour of its present work"
     text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
-    unknown = "what the job runs on now has no known price (--price-now gives it)"
+    unknown = "what the job runs on now has no known price; state it"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
 
 

@@ -26,7 +26,7 @@ STATIC: dict[str, Any] = {
     "power_limit": 72.0,
 }
 OF_BATCH = "assumed: the batch stays the same"
-OF_TYPE = "the type of the job is not known, so the answers are the mean over types; say which with --type"
+OF_TYPE = "the type of the job is not known, so the answers are the mean over types; state it"
 OF_TENSOR_CORES = "the job computes in mixed precision: tensor_active is 0.20, and on the T4 only 16 bits use tensor cores"
 
 
