@@ -147,11 +147,8 @@ class Predictions(_Result):
         return ratios_figure(self.answer)
 
 
-@dataclass(frozen=True, repr=False)
-class Recommendations(_Result):
+class Recommendations(Predictions):
     """What can be rented for a job, best first; `answer` has all of it, as ``epochcast recommend --json``."""
-
-    answer: JobAnswer
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -175,24 +172,17 @@ class Recommendations(_Result):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each instance: where, its price, time and cost with their intervals."""
-        names = ("seconds", "usd")
+        columns = ["gpus", "usd_per_hour", "fits", "pareto"]
+        ends = {"": "value", "_low": "low", "_high": "high"}
         return pd.DataFrame(
-            [
-                {
-                    **row.instance.place,
-                    "gpus": row.gpus,
-                    "usd_per_hour": row.usd_per_hour,
-                    "ratio": row.prediction.ratio,
-                    **{
-                        f"{name}{end}": estimate and getattr(estimate, end.strip("_") or "value")
-                        for name, estimate in zip(names, (row.seconds, row.usd), strict=True)
-                        for end in ("", "_low", "_high")
-                    },
-                    "fits": row.fits,
-                    "pareto": row.pareto,
-                }
-                for row in self.placements
-            ]
+            {
+                **row.instance.place,
+                **{name: getattr(row, name) for name in columns},
+                "ratio": row.prediction.ratio,
+                **{f"seconds{end}": getattr(row.seconds, name, None) for end, name in ends.items()},
+                **{f"usd{end}": getattr(row.usd, name, None) for end, name in ends.items()},
+            }
+            for row in self.placements
         )
 
     def plot(self) -> Figure:

@@ -26,9 +26,8 @@ from epochcast.analyzer.jobs.rank import (
     time_of,
 )
 from epochcast.analyzer.jobs.sources import Source, find_slowest
-from epochcast.analyzer.jobs.trial import Trial, plan_trial
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
+from epochcast.analyzer.jobs.whole_job import WholeJob, Work, plan_trial, whole_job
 from epochcast.regressor import Prediction
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def recommend_job(
         assert work is not None
         return whole_job(sources[by_gpu[prediction.gpu].slowest].profile, prediction, work)
 
-    def trial(row: Placement) -> Trial:
+    def trial(row: Placement) -> tuple[int, float]:
         assert work is not None
         return plan_trial(sources[by_gpu[row.instance.gpu].slowest].profile, row, work)
 
