@@ -9,8 +9,8 @@ from epochcast.analyzer.jobs.gpu_use import use_lines
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.predict import Target
 from epochcast.analyzer.jobs.sources import GpuOfJob
-from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
-from epochcast.analyzer.words import TimeUnit, time_unit, with_prefix
+from epochcast.analyzer.tables import grams_text, seconds_text, table
+from epochcast.analyzer.words import TimeUnit, between, time_unit, with_prefix
 from epochcast.regressor.job import JobTime
 from epochcast.regressor.prediction import Estimate
 
@@ -49,8 +49,8 @@ def _seen(gpu: GpuOfJob, which: str) -> str:
         return "; ".join([f"{where}: {gpu.no_seconds}, so ratios only", *metrics])
     period = f"{seconds_text(profile.epoch_s)} per {profile.unit}{gpu.kind}"
     if profile.epoch_s_low is not None:
-        between = interval_text(profile.epoch_s_low, profile.epoch_s_high)
-        period += f", {between}" if gpu.kind else f" ({between})"
+        interval = between(profile.epoch_s_low, profile.epoch_s_high)
+        period += f", {interval}" if gpu.kind else f" ({interval})"
     if profile.epochs and profile.unit != "step":
         period += f", median of {profile.epochs}"
     left_out = [] if profile.first_epoch_s is None else [f"the first {profile.unit} ({seconds_text(profile.first_epoch_s)})"]
@@ -94,13 +94,13 @@ def _row(target: Target, job: Job, of_epoch: TimeUnit, of_job: TimeUnit) -> tupl
     if target.seconds is None:
         row += (f"{_times(target.ratio_low)} to {_times(target.ratio_high)}",)
     else:
-        row += (seconds_text(target.seconds, of_epoch), interval_text(target.low, target.high, of_epoch))
+        row += (seconds_text(target.seconds, of_epoch), between(target.low, target.high, of_epoch))
     row += (target.basis, *([] if target.throughput is None else [rate for rate, _ in target.throughput.known]))
     if len(job.gpus) > 1:
         row += (f"GPU {target.slowest}", f"{100 * target.spread:.0f} %")
     if whole is not None:
         length = whole.seconds
-        times = (seconds_text(length.value, of_job), interval_text(length.low, length.high, of_job))
+        times = (seconds_text(length.value, of_job), between(length.low, length.high, of_job))
         return (*row, *times, _joules(target.job_joules), *carbon)
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if target.seconds is None else (*row, _joules(None if energy is None else energy.joules), *carbon)
