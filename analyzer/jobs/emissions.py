@@ -12,8 +12,6 @@ from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.predict import Target
 from epochcast.analyzer.jobs.prices.carbon_intensity import CarbonIntensity, grams_of, of_region
 
-GIVEN = "given"
-
 OF_CARBON = "the GPUs' energy times the carbon intensity of the electricity, without host and cooling"
 """What a figure of carbon dioxide is, for people."""
 
@@ -27,15 +25,9 @@ def add_emissions(row: Placement, target: Target | None, gpus: int, grams_per_kw
         gpus: that the job uses there.
         grams_per_kwh: of the electricity everywhere; None: that of the instance's region counts.
     """
-    instance = row.instance
-    given = None if grams_per_kwh is None else CarbonIntensity(grams_per_kwh, GIVEN)
-    carbon = given or of_region(instance.cloud, instance.region)
-    known = target is not None and target.energy is not None and target.energy.joules is not None
-    if not known or row.seconds is None:
-        return replace(row, carbon=carbon)
-    assert target is not None and target.energy is not None and target.energy.joules is not None
-    assert target.seconds is not None  # or there were no joules
+    given = None if grams_per_kwh is None else CarbonIntensity(grams_per_kwh, "given")
+    row = replace(row, carbon=given or of_region(row.instance.cloud, row.instance.region))
+    if target is None or target.energy is None or target.energy.joules is None or target.seconds is None or row.seconds is None:
+        return row
     joules = target.energy.joules.times(gpus / target.gpus * row.seconds.value / target.seconds)
-    return replace(
-        row, carbon=carbon, joules=joules, grams_co2e=grams_of(joules, None if carbon is None else carbon.grams_per_kwh)
-    )
+    return replace(row, joules=joules, grams_co2e=grams_of(joules, None if row.carbon is None else row.carbon.grams_per_kwh))

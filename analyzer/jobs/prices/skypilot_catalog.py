@@ -62,7 +62,8 @@ def read_skypilot_catalog(
     part = (cloud == "azure") & (rows["gpu"] == "A10") & (rows["vCPUs"] < count * _AZURE_VCPUS_PER_A10)
     reasons = {
         "for accelerators that the GPU catalogue does not know or cannot tell apart": rows["gpu"].isna(),
-        "with spot above on demand, so that one of the two must be wrong": rows["doubtful"] | (rows["SpotPrice"] > rows["Price"]),
+        "with spot above on demand, so that one of the two must be wrong": rows["doubtful"]
+        | (rows["SpotPrice"] > rows["Price"]),
         "for GPUs without a host in their zone": rows["InstanceType"].isna(),
         "for fractions of a GPU": part | ~(count.between(1, 1e5, inclusive="left") & (count % 1 == 0)),
         "without a price": rows["Price"].isna() & rows["SpotPrice"].isna(),
