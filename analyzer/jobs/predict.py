@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput, idle_at
+from epochcast.analyzer.jobs.emissions import grams_of
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
-from epochcast.analyzer.jobs.prices.carbon_intensity import grams_of
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.words import length
 from epochcast.regressor import Catalog, Prediction
