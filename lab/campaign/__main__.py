@@ -99,7 +99,7 @@ def overhead(workload: dict[str, Any], device: TrainingDevice, pairs: int) -> No
     """Print by how much recording slows it down, with Student's 90 % interval over the pairs."""
     ratios = []
     for pair in range(pairs):
-        took = {}
+        took: dict[bool, float] = {}
         for sampled in (True, False) if pair % 2 == 0 else (False, True):
             if sampled:
                 with tempfile.TemporaryDirectory() as folder:
