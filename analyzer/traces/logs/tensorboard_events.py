@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.logs.logged_run import LoggedRun, last_part
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, counted_epochs, last_part
 from epochcast.extras import how_to_install
 
 _NAME = "tfevents"
@@ -26,8 +26,8 @@ def event_files(path: Path) -> list[Path]:
     return [path] if _NAME in path.name else []
 
 
-def read(files: list[Path], name: str) -> LoggedRun:
-    """The run that event files hold, as far as they can be read.
+def read_epochs(files: list[Path], name: str) -> KnownEpochs | None:
+    """The epochs that event files count, as far as they can be read.
 
     Raises InputError for files that cannot be opened, and where the tensorboard package is not installed.
     """
@@ -53,4 +53,4 @@ def read(files: list[Path], name: str) -> LoggedRun:
                             rows[value.tag].add((event.wall_time, float(scalar.reshape(-1)[0])))
         except (OSError, DecodeError, TypeError, ValueError) as error:
             raise InputError(f"{str(file)!r} is not a readable event file of TensorBoard ({error!r:.200})") from error
-    return LoggedRun({key: sorted(values) for key, values in rows.items()})
+    return counted_epochs({key: sorted(values) for key, values in rows.items()})

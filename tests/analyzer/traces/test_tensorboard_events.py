@@ -45,7 +45,7 @@ def _log(folder: Path, scalars: Scalars, *, tensors: bool = False) -> Path:
 
 
 def _epochs(folder: Path) -> KnownEpochs | None:
-    return tensorboard_events.read(tensorboard_events.event_files(folder), str(folder)).epochs()
+    return tensorboard_events.read_epochs(tensorboard_events.event_files(folder), str(folder))
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_epochs_of_visible_labels_are_exact(shared_data: Path, tmp_path: Path) -
 
 def _epochs(folder: Path, *records: dict[str, Any]) -> KnownEpochs | None:
     path = logs.write(folder / "run-x.wandb", [*logs.stats(ticks=2), *records])
-    return wandb_run.read(path).epochs()
+    return wandb_run.read_epochs(path)
 
 
 @pytest.mark.usefixtures("wandb")
@@ -298,7 +298,7 @@ class TestLog:
             path.write_bytes(logs.log_of(messages))
             try:
                 read_traces(path)
-                wandb_run.read(path).epochs()
+                wandb_run.read_epochs(path)
                 read += 1
             except InputError:
                 pass
