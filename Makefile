@@ -14,7 +14,7 @@ MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage 
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.intervals convmeter.well_known \
 	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \
 	service.watching service.predictions_per_second service.grouping_by_phase \
-	service.prometheus_reads service.strangers service.nodes_at_scale fleet.throughput fleet.true_jobs fleet.grouping_at_scale fleet.stragglers
+	service.prometheus_reads service.strangers service.nodes_at_scale fleet.throughput fleet.true_jobs fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed.runs distributed.held_out distributed.precision_blindness distributed.operators distributed.cpu_iterations \
