@@ -136,30 +136,25 @@ def _traces(
     network = next((config[key] for key in NETWORK_KEYS if isinstance(config.get(key), str)), None)
     batch = next((config[key] for key in _BATCHES if type(config.get(key)) is int and config[key] >= 1), None)
     job = {"configuration": network, "batch": batch}
-    gpus: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
-    process: list[dict[str, float]] = []
-    for time, values in stats:
-        readings: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-        own: dict[str, float] = {}
-        for key, value in values.items():
-            if not isinstance(value, int | float):
-                continue
-            if match := _GPU_KEY.fullmatch(key):
-                readings[match[3] or "", int(match[1])][match[2]] = value
-            elif (match := _PROCESS_KEY.fullmatch(key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
-                own[match[1]] = value
-        for gpu, of_gpu in readings.items():
-            gpus[gpu].append({"time": time, **of_gpu})
-        if not own.keys().isdisjoint(WANDB_PROCESS):
-            process.append({"time": time, **own})
+    rows = [
+        {**{key: value for key, value in said.items() if isinstance(value, int | float)}, "time": time} for time, said in stats
+    ]
+    table = pd.DataFrame(rows, columns=None if rows else ["time"]).groupby("time").first()  # what several records say of a time
+    gpus: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    own: dict[str, str] = {}
+    for key in map(str, table.columns):
+        if match := _GPU_KEY.fullmatch(key):
+            gpus[match[3] or "", int(match[1])][key] = match[2]
+        elif (match := _PROCESS_KEY.fullmatch(key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
+            own[key] = match[1]
     if not gpus:
-        if not process:
+        if not (known := WANDB_PROCESS.keys() & own.values()):
             return []
-        frame = _frame(process)
+        frame = _part(table, own).dropna(subset=list(known), how="all", ignore_index=True)
         traffic = frame[[column for column in frame.columns if _TRAFFIC.fullmatch(column)]]
         frame = _renamed(frame, WANDB_PROCESS).join(traffic)
         return [Trace(frame, gpu=one_name(facts.get("cpu")), source="host", job=job, notes=notes, epochs=epochs)]
-    frames = {gpu: _frame(gpus[gpu]) for gpu in sorted(gpus)}
+    frames = {gpu: _part(table, gpus[gpu]) for gpu in sorted(gpus)}
     readings_of_activity = [frame[name].max() for frame in frames.values() for name in WANDB_ACTIVITIES if name in frame]
     factor = 0.01 if max(readings_of_activity, default=0.0) > 1 else 1.0
     names = WANDB | {name: (ours, factor) for name, ours in WANDB_ACTIVITIES.items()}
@@ -198,9 +193,9 @@ def _gpu_frame(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]], memo
     return known.join(frame[[column for column in frame.columns if column not in left_out]])
 
 
-def _frame(rows: list[dict[str, float]]) -> pd.DataFrame:
-    """A row for each time, in its order, with what several records say of it."""
-    return pd.DataFrame(rows).groupby("time", sort=True).first().reset_index()
+def _part(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """The columns of these keys under their names, where one of them has a value."""
+    return table[list(names)].rename(columns=names).dropna(how="all").reset_index()
 
 
 def _renamed(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]]) -> pd.DataFrame:
