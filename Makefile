@@ -13,8 +13,8 @@ MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage 
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.intervals convmeter.well_known \
 	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \
-	service.watching service.predictions_per_second service.rounds_and_pages service.grouping_by_phase \
-	service.prometheus_reads service.strangers service.nodes_at_scale fleet.throughput fleet.true_jobs fleet.grouping_at_scale fleet.stragglers
+	service.watching service.predictions_per_second service.grouping_by_phase \
+	service.prometheus_reads service.strangers service.nodes_at_scale fleet.throughput fleet.true_jobs fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed.runs distributed.held_out distributed.precision_blindness distributed.operators distributed.cpu_iterations \
@@ -22,9 +22,6 @@ MEASURED += distributed.runs distributed.held_out distributed.precision_blindnes
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
 MEASURED += convmeter.memory
-endif
-ifneq (,$(and $(findstring convnets,$(EXTRAS)),$(findstring occupancy,$(EXTRAS))))
-MEASURED += distributed.fx_graph
 endif
 ifneq (,$(findstring occupancy,$(EXTRAS)))
 MEASURED += occupancy.modelled occupancy.measured model_speed

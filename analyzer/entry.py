@@ -14,7 +14,7 @@ def main() -> int:
         from epochcast.analyzer.node.cli import main as node
 
         return node(arguments[1:])
-    needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn")
+    needed = ("click", "pandas", "pyarrow", "scipy", "sklearn", "urllib3")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         extra, beside = ("service", ", or add --node next to an agent") if arguments[:1] == ["serve"] else ("analyzer", "")

@@ -28,7 +28,8 @@ from epochcast.analyzer.jobs.sources import Source, add_description, is_profile,
 from epochcast.analyzer.traces.job_traces import checked_epochs, detect_together, labelled, read_job, with_known_epochs
 from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs import wandb_run
-from epochcast.analyzer.traces.trace import Trace, check_telemetry, traces_of_frame, traces_of_run
+from epochcast.analyzer.traces.table import gpu_traces
+from epochcast.analyzer.traces.trace import Trace, check_telemetry
 from epochcast.analyzer.words import length, plain
 from epochcast.detector import Detection, JobDetection
 from epochcast.detector import InputError as DetectorInputError
@@ -309,11 +310,11 @@ def read(
     for place, one in enumerate(telemetry, start=1):
         name = f"table {place}" if len(telemetry) > 1 else "the table"
         if isinstance(one, pd.DataFrame):
-            traces += [(name, check_telemetry(trace, name)) for trace in traces_of_frame(one, name)]
+            traces += [(name, check_telemetry(trace, name)) for trace in gpu_traces(one, name)]
         elif isinstance(one, str | Path):
             (profiles if is_profile(str(one)) else paths).append(str(one))
         elif callable(getattr(one, "history", None)) or isinstance(getattr(one, "dir", None), str):
-            traces += [(str(getattr(one, "id", name)), trace) for trace in traces_of_run(wandb_run.read_object(one), name)]
+            traces += [(str(getattr(one, "id", name)), trace) for trace in wandb_run.read_object(one)]
         else:
             raise InputError(f"read takes paths, tables and wandb runs, but this is a {type(one).__name__}; give one of them")
     seconds = None if epoch_time is None else Duration("seconds").convert(epoch_time, None, None)

@@ -87,25 +87,15 @@ DCGM_EXPORTER = {
 
 #: Unit in a title or a cell -> factor to the base unit; NVIDIA's tools call a MiB a MB.
 UNITS = {
+    **dict.fromkeys(("W", "J", "Hz", "C", "°C", "B", "bytes"), 1.0),
+    **dict.fromkeys(("mW", "mJ"), 1e-3),
+    **dict.fromkeys(("MHz", "MB/s"), 1e6),
+    **dict.fromkeys(("MiB", "MB"), MIB),
+    **dict.fromkeys(("GiB", "GB"), 2.0**30),
     "%": 1e-2,
-    "mW": 1e-3,
-    "W": 1.0,
     "kW": 1e3,
-    "mJ": 1e-3,
-    "J": 1.0,
-    "Hz": 1.0,
-    "MHz": 1e6,
     "GHz": 1e9,
-    "C": 1.0,
-    "°C": 1.0,
-    "B": 1.0,
-    "bytes": 1.0,
     "KiB": 2.0**10,
-    "MiB": MIB,
-    "MB": MIB,
-    "GiB": 2.0**30,
-    "GB": 2.0**30,
-    "MB/s": 1e6,
 }
 
 #: Title in a log -> (column, factor to its base unit where no unit is written). ``power.draw`` is NVML's power usage, on Ampere

@@ -112,14 +112,11 @@ def _named(kind: Kind, own: Detection) -> tuple[Detection, str]:
 
 def _spans(file: str, pattern: str | None) -> list[tuple[float, float]]:
     path = Path(file)
-    run = None
-    if pattern is None and (log := wandb_run.run_file(path)) is not None:
-        run = wandb_run.read(log, telemetry=False)
-    elif pattern is None and (events := tensorboard_events.event_files(path)):
-        run = tensorboard_events.read(events, file)
-    if run is not None:
-        known = run.epochs()
-        return [] if known is None else list(known.spans)
+    if pattern is None:
+        log, events = wandb_run.run_file(path), tensorboard_events.event_files(path)
+        if log is not None or events:
+            known = wandb_run.read_epochs(log) if log is not None else tensorboard_events.read_epochs(events, file)
+            return [] if known is None else list(known.spans)
     if path.suffix == ".json":
         labels = read_labels(path)
         return list(zip(labels.epoch_starts, labels.epoch_ends, strict=True))

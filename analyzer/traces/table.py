@@ -1,4 +1,4 @@
-"""A table of telemetry, from any tool or program, put into our names and units: one table for each GPU in it.
+"""A table of telemetry, from any tool or program, put into our names and units: one trace for each GPU in it.
 
 GPUs of one table are distinguished by the first of `IDENTITIES` that has a value in every row, and without any by their places
 in the bursts of rows that a logger writes at each tick.
@@ -7,8 +7,7 @@ in the bursts of rows that a logger writes at each tick.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import RATIOS, meaning_of
 from epochcast.analyzer.traces.csv_text import FEW, numeric_column
+from epochcast.analyzer.traces.gpu_trace import Trace, make_trace
 from epochcast.analyzer.traces.timestamps import in_order, time_column, unix_seconds
 from epochcast.analyzer.words import count
 
@@ -43,27 +43,10 @@ REMEDY = (
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class DeviceTable:
-    """Telemetry of one GPU.
-
-    Attributes:
-        frame: column ``time`` [unix s], metrics in base units under the names of the metric catalogue, others under their own.
-        metadata: of the trace, as far as the log holds any; keys as in `Trace`.
-        label: which GPU of the log (``GPU 3``), None where the log does not number them.
-        notes: sentences on how the log was understood, where it does not say so itself.
-    """
-
-    frame: pd.DataFrame
-    metadata: dict[str, Any] = field(default_factory=dict)
-    label: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-def tables_of(
-    table: pd.DataFrame, name: str, metadata: dict[str, Any] | None = None, notes: Sequence[str] = ()
-) -> list[DeviceTable]:
-    """The table of each GPU in a table whose columns and cells are as a tool, or somebody's program, wrote them.
+def gpu_traces(
+    table: pd.DataFrame, name: str, metadata: Mapping[str, Any] | None = None, notes: Sequence[str] = ()
+) -> list[Trace]:
+    """The trace of each GPU in a table whose columns and cells are as a tool, or somebody's program, wrote them.
 
     Raises InputError, calling it ``name``, for times and cells that are none, and for GPUs that nothing distinguishes.
     """
@@ -98,20 +81,17 @@ def tables_of(
     labels = [_first(table[rows], _NUMBERS) or (str(number) if several else None) for number, rows in enumerate(gpus)]
     if len(set(labels)) < len(labels):  # a GPU came back under another's index
         labels = [str(number) for number in range(len(gpus))]
-    return [
-        DeviceTable(
-            frame[rows].reset_index(drop=True),
-            {
-                **({"source": "nvidia-smi"} if foreign else {}),
-                "gpu": _model(table[rows]),
-                "uuid": _first(table[rows], ("uuid", "UUID", "gpu_uuid")),
-                **{key: value for key, value in (metadata or {}).items() if value is not None},
-            },
-            label if label is None or label.startswith("GPU") else f"GPU {label}",
-            tuple(notes),
-        )
-        for label, rows in zip(labels, gpus, strict=True)
-    ]
+    traces = []
+    for label, rows in zip(labels, gpus, strict=True):
+        said_here = {
+            "source": "nvidia-smi" if foreign else None,
+            "gpu": _first(table[rows], _NAMES, r"^\d+ x "),
+            "uuid": _first(table[rows], ("uuid", "UUID", "gpu_uuid")),
+        } | {key: value for key, value in (metadata or {}).items() if value is not None}
+        named = label if label is None or label.startswith("GPU") else f"GPU {label}"
+        place = f"{name}, {named}" if several else name
+        traces.append(make_trace(frame[rows].reset_index(drop=True), said_here, place, named, notes))
+    return traces
 
 
 def _without_index(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -189,24 +169,17 @@ def _texts(column: pd.Series[Any]) -> pd.Series[Any]:
     return cells.where(column.notna() & ~cells.str.startswith("[") & ~cells.isin(_NOTHING))
 
 
-def _first(table: pd.DataFrame, fields: tuple[str, ...]) -> str | None:
-    """The value of the first of these fields that is there."""
+def _first(table: pd.DataFrame, fields: tuple[str, ...], left_out: str = "^$") -> str | None:
+    """The value of the first of these fields that is there, without what matches ``left_out``."""
     for title in fields:
         if title in table and (values := _texts(table[title]).dropna()).size:
-            return str(values.iloc[0])
+            return re.sub(left_out, "", str(values.iloc[0]))
     return None
 
 
-def _model(table: pd.DataFrame) -> str | None:
-    model = _first(table, _NAMES)
-    return None if model is None else re.sub(r"^\d+ x ", "", model)
-
-
-def _of_wide(
-    table: pd.DataFrame, time: Array, matches: Sequence[re.Match[str]], name: str, notes: list[str]
-) -> list[DeviceTable]:
+def _of_wide(table: pd.DataFrame, time: Array, matches: Sequence[re.Match[str]], name: str, notes: list[str]) -> list[Trace]:
     """The GPUs of a table with columns for each of them, of whose statistics the last reading is best, then the mean."""
-    tables = []
+    traces = []
     for gpu in dict.fromkeys(match[1] for match in matches):
         chosen: dict[str, str] = {}
         for statistic in ("/last", "/mean", ""):
@@ -215,8 +188,8 @@ def _of_wide(
                     chosen.setdefault(match[2].removesuffix(statistic), match[0])
         frame, said = _metrics(table[list(chosen.values())].set_axis(list(chosen), axis=1), name)
         frame.insert(0, "time", time)
-        tables.append(DeviceTable(frame, {"source": "nvitop"}, f"GPU {gpu}", (*notes, *said)))
-    return tables
+        traces.append(make_trace(frame, {"source": "nvitop"}, name, f"GPU {gpu}", (*notes, *said)))
+    return traces
 
 
 def _gpus(table: pd.DataFrame, time: Array, name: str, *, in_bursts: bool) -> tuple[NDArray[np.intp], list[str]]:

@@ -61,7 +61,7 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
     present = column.dropna()
     if column.dtype.kind == "M":
         times, zoned = pd.to_datetime(column, utc=True), column.dt.tz is not None
-    elif present.empty or _is_number(present.iloc[0]):
+    elif pd.to_numeric(present.iloc[:1], errors="coerce").notna().all():
         values = numeric_column(column, title, name)
         middle = values.abs().median()
         unit, factor = next(((unit, factor) for unit, least, factor in _UNITS if middle >= least), ("seconds", 1.0))
@@ -140,11 +140,3 @@ def _of_texts(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
             "seconds, unix milliseconds or ISO 8601 (2026-01-31T23:59:59.5Z)"
         )
     return times
-
-
-def _is_number(cell: object) -> bool:
-    try:
-        float(str(cell))
-    except ValueError:
-        return False
-    return True

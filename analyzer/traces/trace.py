@@ -1,95 +1,40 @@
-"""The trace: telemetry of one GPU as one table, and its two file formats, CSV and Parquet.
+"""Reading and writing traces: two file formats of our own, CSV and Parquet, tables of other programs, and other tools' logs.
 
-A trace has a column ``time`` (unix seconds, strictly increasing) and one numeric column per metric, in base units under the
-names of the metric catalogue; other numeric columns are usable under their own names. Tables of other programs and their
-logs are read too (``table.py``, ``logs/``), and each GPU in one is a trace.
-An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
-schema key ``epochcast``, CSV in an optional first line ``# {...}``.
+Both formats carry the same metadata, one JSON object: Parquet under the schema key ``epochcast``, CSV in an optional first line
+``# {...}``. Of a table of several GPUs each is a trace (``table.py``, ``logs/``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import is_telemetry
-from epochcast.analyzer.traces.csv_text import FEW, numeric_column, one_line, read_text, source_name
-from epochcast.analyzer.traces.logs import tables_of_text, wandb_run
-from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, LoggedRun
-from epochcast.analyzer.traces.table import DeviceTable, tables_of
-from epochcast.analyzer.words import count, one_name
+from epochcast.analyzer.traces.csv_text import one_line, read_table, read_text, source_name
+from epochcast.analyzer.traces.gpu_trace import METADATA, SCHEMA
+from epochcast.analyzer.traces.gpu_trace import Trace as Trace
+from epochcast.analyzer.traces.gpu_trace import make_trace as make_trace
+from epochcast.analyzer.traces.logs import dmon, exported_series, nvidia_smi, wandb_run
+from epochcast.analyzer.traces.table import gpu_traces
 from epochcast.common.files import write_whole
 
-SCHEMA = "epochcast.trace/v1"
 PARQUET_KEY = b"epochcast"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int, "job": dict}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
 
-
-@dataclass(frozen=True)
-class Trace:
-    """Telemetry of one GPU (or, with source ``host``, of one machine's CPU).
-
-    ``frame`` has the float column ``time`` [unix s, strictly increasing] and one float column per metric [base units,
-    NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity, ``static`` its static
-    attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
-    ``job`` has the network that the job's ``command`` or ``configuration`` names, and its ``batch``, as far as they are known.
-    ``label`` says which GPU of its file it is (``GPU 3``), where that has several; ``notes`` are sentences on how the file was
-    understood, where it does not say so itself; ``epochs`` those that are known without looking at metrics. None of the
-    three is written to files.
-    """
-
-    frame: pd.DataFrame
-    gpu: str | None = None
-    uuid: str | None = None
-    source: str | None = None
-    simulated: bool = False
-    static: Mapping[str, Any] = field(default_factory=dict)
-    missed_ticks: int = 0
-    job: Mapping[str, Any] = field(default_factory=dict)
-    label: str | None = None
-    notes: tuple[str, ...] = ()
-    epochs: KnownEpochs | None = None
-
-    @property
-    def title(self) -> str:
-        """What people call it: its label, name and UUID, as far as they are known."""
-        known = ", ".join(filter(None, (self.gpu, self.uuid)))
-        return f"{self.label} ({known})" if self.label and known else self.label or known or "GPU"
-
-    @property
-    def time(self) -> NDArray[np.float64]:
-        """Sample times, shape (n,) [unix s]."""
-        return self.frame["time"].to_numpy(dtype=np.float64)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """Names of the metric columns, in file order."""
-        return tuple(name for name in self.frame.columns if name != "time")
-
-    def metrics(self, names: Sequence[str] = ()) -> dict[str, NDArray[np.float64]]:
-        """Metric columns as arrays of shape (n,); all of them if ``names`` is empty. Unknown names raise InputError."""
-        for name in names:
-            if name not in self.metric_names:
-                raise InputError(f"the trace has no metric {name!r}; it has {', '.join(self.metric_names)}")
-        return {name: self.frame[name].to_numpy(dtype=np.float64) for name in (names or self.metric_names)}
-
-    def metadata(self) -> dict[str, Any]:
-        """Everything but the samples, as the JSON object that both file formats carry."""
-        values = {key: getattr(self, key) for key in _METADATA}
-        return {"schema": SCHEMA} | {key: dict(value) if _METADATA[key] is dict else value for key, value in values.items()}
+#: Whether a text that begins so is of a kind, and what reads it.
+_READERS = (
+    (dmon.recognises, dmon.read),
+    (exported_series.is_of_grafana, exported_series.read_grafana),
+    (exported_series.is_of_prometheus, exported_series.read_prometheus),
+)
+_HEAD = 4096
 
 
 def read_traces(path: str | Path) -> list[Trace]:
@@ -103,26 +48,13 @@ def read_traces(path: str | Path) -> list[Trace]:
     if str(path).endswith((".parquet", ".pq")):
         return _of_parquet(_read_parquet(Path(path)), str(path))
     if (run := wandb_run.run_file(path)) is not None:
-        return traces_of_run(wandb_run.read(run), str(path))
+        return wandb_run.read(run)
     return traces_of_csv(read_text(path), source_name(path))
 
 
 def read_trace(path: str | Path) -> Trace:
     """Read the one trace in a file; raises InputError like `read_traces`, and for a log of several GPUs."""
     return _only(read_traces(path), source_name(path))
-
-
-def make_trace(
-    frame: pd.DataFrame,
-    metadata: Mapping[str, Any],
-    name: str,
-    label: str | None = None,
-    notes: tuple[str, ...] = (),
-) -> Trace:
-    """The trace of a table and any of the metadata's keys; raises InputError like `read_trace`, calling the table ``name``."""
-    frame, notes = _checked(frame, name, notes)
-    known = {key: metadata[key] for key in _METADATA if metadata.get(key) is not None}
-    return Trace(frame, **known | {"gpu": one_name(known.get("gpu"))}, label=label, notes=notes)
 
 
 def write_trace(trace: Trace, path: str | Path) -> Path:
@@ -165,31 +97,21 @@ def trace_of_table(table: pa.Table, name: str) -> Trace:
     return _only(_of_parquet(table, name), name)
 
 
-def traces_of_frame(frame: pd.DataFrame, name: str, metadata: Mapping[str, Any] | None = None) -> list[Trace]:
-    """The trace of each GPU in a table as a tool or a program wrote it; raises InputError like `read_traces`."""
-    return traces_of_tables(tables_of(frame, name, dict(metadata or {})), name)
-
-
 def traces_of_csv(text: str, name: str) -> list[Trace]:
     """The traces in a CSV text, ours or another tool's; raises InputError like `read_traces`, calling it ``name``."""
     first, _, rest = text.partition("\n")
-    ours = first.startswith("# {")
-    tables = tables_of_text(rest, name, parse_metadata(first[1:], name)) if ours else tables_of_text(text, name)
-    return traces_of_tables(tables, name)
-
-
-def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
-    """The trace of each GPU's table; raises InputError like `read_traces`, calling their source ``name``."""
-    several = len(tables) > 1
-    return [
-        make_trace(table.frame, table.metadata, f"{name}, {table.label}" if several else name, table.label, table.notes)
-        for table in tables
-    ]
-
-
-def traces_of_run(run: LoggedRun, name: str) -> list[Trace]:
-    """The traces of a run, with the epochs that it counted itself."""
-    return [replace(trace, epochs=run.epochs()) for trace in traces_of_tables(run.tables, name)]
+    metadata = None
+    if first.startswith("# {"):
+        metadata, text = parse_metadata(first[1:], name), rest
+    else:
+        head = text[:_HEAD]
+        nvidia_smi.refuse_printed(head, name)
+        for recognises, read in _READERS:
+            if recognises(head):
+                return read(text, name)
+    text, notes, of_smi = nvidia_smi.with_header(text, name)
+    table, said = read_table(text, name, keep_last=metadata is None and not of_smi)
+    return gpu_traces(table, name, metadata, [*notes, *said])
 
 
 def trace_of_csv(text: str, name: str) -> Trace:
@@ -202,7 +124,7 @@ def _of_parquet(table: pa.Table, name: str) -> list[Trace]:
     # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
     columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
     frame = table.select(columns).replace_schema_metadata().to_pandas()
-    return traces_of_frame(frame, name, parse_metadata(raw, name))
+    return gpu_traces(frame, name, parse_metadata(raw, name))
 
 
 def _only(gpus: list[Trace], name: str) -> Trace:
@@ -237,36 +159,10 @@ def parse_metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
     schema = metadata.get("schema", SCHEMA)
     if schema != SCHEMA:
         raise InputError(f"{name!r} has schema {schema!r}; this version reads {SCHEMA!r}")
-    for key, kind in _METADATA.items():
+    for key, kind in METADATA.items():
         value = metadata.setdefault(key, None)
         if value is not None and type(value) is not kind:
             raise InputError(
                 f"{key!r} in the metadata of {name!r} is {value!r}; give a JSON {_JSON_NAMES[kind]}, or leave it out"
             )
     return metadata
-
-
-def _checked(frame: pd.DataFrame, name: str, notes: tuple[str, ...]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    if len(frame) == 0:
-        raise InputError(f"{name!r} has no rows")
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise InputError(f"{name!r} has more than one column {twice!r}; give every metric its own name")
-    frame = pd.DataFrame({str(column): numeric_column(frame[column], str(column), name) for column in frame.columns})
-    time = frame["time"].to_numpy()
-    if not np.isfinite(time).all():
-        row = int(np.flatnonzero(~np.isfinite(time))[0])
-        raise InputError(f"{name!r} has no valid time in data row {row + 1}; give every row a time in unix seconds")
-    steps = np.diff(time)
-    repeated = np.concatenate([[False], steps == 0])
-    if 0 < repeated.sum() <= FEW * len(time):
-        notes = (*notes, f"left out: {count(int(repeated.sum()), 'row')} with the time of the row before")
-        frame = frame[~repeated].reset_index(drop=True)
-    elif repeated.any() or (steps < 0).any():
-        row = int(np.flatnonzero(steps <= 0)[0]) + 1
-        what = "repeats" if steps[row - 1] == 0 else "goes back from"
-        raise InputError(
-            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if the rows are of several GPUs, add a column "
-            "`index` with the GPU's number or write one file per GPU, else keep one row per time, the earliest first"
-        )
-    return frame, notes

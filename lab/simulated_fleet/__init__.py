@@ -4,6 +4,6 @@
 it, and `write_fleet` writes all of it. Everything derived from it must be marked *simulated*.
 """
 
-from lab.simulated_fleet.write_fleet import FleetSettings, FleetSummary, write_fleet
+from lab.simulated_fleet.write_fleet import FleetSettings, write_fleet
 
-__all__ = ["FleetSettings", "FleetSummary", "write_fleet"]
+__all__ = ["FleetSettings", "write_fleet"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     settings = FleetSettings(asked.gpus, asked.minutes, asked.seed, asked.broken)
     tell = lambda done, of: progress.show(f"{done} of {of} simulated GPUs written")  # noqa: E731
     made = write_fleet(asked.out, settings, processes=asked.processes, progress=tell)
-    return {"simulated": True, "out": str(asked.out), **asdict(made)}
+    return {"simulated": True, "out": str(asked.out), **made}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

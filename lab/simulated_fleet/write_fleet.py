@@ -3,7 +3,9 @@
     OUT/traces/NODE/GPU.parquet   telemetry, `simulated` in its metadata
     OUT/traces/NODE/GPU.json      true epochs (a label file), unless a training shows fewer than two of them
     OUT/nodes.csv                 node, instance, cloud, region, where somebody says what is rented
-    OUT/truth.parquet             a row per GPU and job (`TRUTH`)
+    OUT/truth.parquet             a row per GPU and job: what `_write_gpu` says of it; `job` is that of all its GPUs, none for
+                                  an idle one; `epochs` are those complete in the trace, `epoch_s` the median distance of
+                                  their beginnings; `straggler`: the others wait for it, `slow_clock` times as slow as they
 
 Blocks are made in processes of their own; a GPU's samples are held one at a time.
 """
@@ -16,10 +18,9 @@ import json
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -39,37 +40,11 @@ from lab.simulated_fleet.layout import NodeBlock, SimulatedNode, Slot, blocks
 START = 1_750_000_000.0
 """When all traces begin [unix s]."""
 
-TRUTH = pa.schema(
-    [
-        pa.field("trace", pa.string(), metadata={"what": "NODE/GPU.parquet"}),
-        pa.field("node", pa.string()),
-        pa.field("uuid", pa.string()),
-        pa.field("device", pa.string(), metadata={"what": "name of the GPU's kind"}),
-        pa.field("job", pa.string(), metadata={"what": "same for all of its GPUs; empty where a GPU is idle"}),
-        pa.field("work", pa.string(), metadata={"what": "training, steps, inference, serving, notebook or idle"}),
-        pa.field("job_gpus", pa.int64()),
-        pa.field("begin", pa.float64(), metadata={"what": "of the job within the trace [unix s]"}),
-        pa.field("end", pa.float64()),
-        pa.field("epochs", pa.int64(), metadata={"what": "that are complete in the trace"}),
-        pa.field("epoch_s", pa.float64(), metadata={"what": "median distance of two epochs' beginnings; empty below two"}),
-        pa.field("step_s", pa.float64(), metadata={"what": "of steps and inference"}),
-        pa.field("straggler", pa.bool_(), metadata={"what": "the others of its job wait for this GPU"}),
-        pa.field(
-            "slow_clock", pa.float64(), metadata={"what": "relative slowness of the job's straggler; 1 without a straggler"}
-        ),
-        pa.field("idle_s", pa.float64(), metadata={"what": "of the whole trace: no work for 15 s and longer"}),
-        pa.field("faults", pa.string(), metadata={"what": "of the recording"}),
-        pa.field("broken", pa.string(), metadata={"what": "why the file cannot be read; empty where it can"}),
-    ]
-)
-
 # A GPU is idle after so long without work, as the detectors have it.
 _IDLE_AFTER_S = 15.0
 # A second job needs room.
 _SEQUENCE_S = 300.0
 _BREAKS = ("cut off", "overwritten", "empty", "no time column")
-# Blocks under way for each process: enough that none waits, few enough that a large fleet is not queued whole.
-_AHEAD = 4
 
 Written = tuple[list[dict[str, Any]], int]
 """Rows of the truth, and the bytes written."""
@@ -97,25 +72,14 @@ class FleetSettings:
             raise InputError(f"{self} cannot be simulated; give 1 GPU and 1 minute or more, a seed from 0, broken from 0 to 1")
 
 
-@dataclass(frozen=True)
-class FleetSummary:
-    """What was written: numbers of GPUs, nodes and jobs, GPUs by what they do first, bytes of traces and labels."""
-
-    gpus: int
-    nodes: int
-    jobs: int
-    works: dict[str, int]
-    bytes: int
-
-
 def write_fleet(
     out: Path,
     settings: FleetSettings,
     *,
     processes: int = 1,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> FleetSummary:
-    """Write the fleet below the folder ``out``, which must be new or empty.
+) -> dict[str, Any]:
+    """Write the fleet below the folder ``out``, which must be new or empty; how much of what was written.
 
     Args:
         out: the folder.
@@ -130,45 +94,30 @@ def write_fleet(
     if any(out.iterdir()):
         raise InputError(f"{str(out)!r} is not empty; name a new folder for the simulated fleet")
     fleet = blocks(settings.gpus, settings.seed, sequences=60 * settings.minutes >= _SEQUENCE_S)
-    truths: dict[int, list[dict[str, Any]]] = {}
-    nodes: dict[int, tuple[SimulatedNode, ...]] = {}
+    make = partial(write_block, out / "traces", settings)
+    rows: list[dict[str, Any]] = []
+    machines: list[SimulatedNode] = []
     done = size = 0
-    for block, (rows, written) in _made(partial(write_block, out / "traces", settings), fleet, processes):
-        truths[block.number], nodes[block.number] = rows, block.nodes
+    for block, (of_block, written) in _made(make, list(fleet), processes):
+        rows, machines = rows + of_block, [*machines, *block.nodes]
         done, size = done + block.gpus, size + written
         progress(done, settings.gpus)
-    rows = [row for number in sorted(truths) for row in truths[number]]
-    table = pa.Table.from_pylist(
-        rows, schema=TRUTH.with_metadata({"simulated": "true", "settings": json.dumps(vars(settings))})
-    )
+    table = pa.Table.from_pylist(rows).replace_schema_metadata({"simulated": "true", "settings": json.dumps(vars(settings))})
     write_whole(out / "truth.parquet", lambda file: pq.write_table(table, file, compression="zstd"))
-    machines = [node for number in sorted(nodes) for node in nodes[number]]
     write_whole(out / "nodes.csv", lambda file: file.write(_nodes_csv(machines).encode()))
     first = {row["trace"]: row["work"] for row in reversed(rows)}
-    return FleetSummary(
-        len(first), len(machines), len({row["job"] for row in rows} - {None}), dict(Counter(first.values())), size
-    )
+    jobs = {row["job"] for row in rows} - {None}
+    works = dict(Counter(first.values()))
+    return {"gpus": len(first), "nodes": len(machines), "jobs": len(jobs), "works": works, "bytes": size}
 
 
-def _made(
-    make: Callable[[NodeBlock], Written], fleet: Iterator[NodeBlock], processes: int
-) -> Iterator[tuple[NodeBlock, Written]]:
-    """Each block with what became of it, in any order, a few under way at a time."""
+def _made(make: Callable[[NodeBlock], Written], fleet: list[NodeBlock], processes: int) -> Iterator[tuple[NodeBlock, Written]]:
+    """Each block with what became of it."""
     if processes == 1:
         yield from ((block, make(block)) for block in fleet)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending: dict[Future[Written], NodeBlock] = {}
-        try:
-            while True:
-                for block in islice(fleet, _AHEAD * processes - len(pending)):
-                    pending[pool.submit(make, block)] = block
-                if not pending:
-                    return
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                    yield pending.pop(future), future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        yield from zip(fleet, pool.map(make, fleet), strict=True)
 
 
 def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> Written:

@@ -105,5 +105,5 @@ def simulate_class(cls: str, seed: int) -> SimulatedTrace:
         raise InputError(f"seed={seed}: give 0 or more")
     rng = np.random.default_rng([crc32(cls.encode()), seed])
     drawn = CLASSES[cls].draw(rng)
-    trace = read(cls, seed, drawn, rng) if isinstance(drawn, Log) else observe(cls, seed, drawn, rng)
+    trace = read(cls, seed, drawn, rng) if isinstance(drawn, dict) else observe(cls, seed, drawn, rng)
     return replace(trace, steps=CLASSES[cls].steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,21 +21,6 @@ _OTHERS: dict[str, Callable[[float, np.random.Generator], SimulatedTimeline]] = 
     "idle": lambda seconds, _: pause(Phase.WAIT, seconds),
 }
 KINDS = ("training", *_OTHERS)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The settings of one call, in seconds unless said; see `simulate`."""
-
-    epochs: int
-    epoch_s: float
-    step_s: float
-    validation_s: float
-    gap_s: float
-    lead_s: float
-    checkpoint_every: int
-    checkpoint_s: float
-    warmup: float
 
 
 def simulate(
@@ -63,7 +48,17 @@ def simulate(
 
     Raises InputError for an unknown kind and for counts or times that cannot be or do not fit together.
     """
-    plan = _Plan(epochs, epoch_s, step_s, validation_s, gap_s, lead_s, checkpoint_every, checkpoint_s, warmup)
+    plan = {
+        "epochs": epochs,
+        "epoch_s": epoch_s,
+        "step_s": step_s,
+        "validation_s": validation_s,
+        "gap_s": gap_s,
+        "lead_s": lead_s,
+        "checkpoint_every": checkpoint_every,
+        "checkpoint_s": checkpoint_s,
+        "warmup": warmup,
+    }
     _check(plan, kind)
     rng = np.random.default_rng(seed)
     job = _training(plan, rng) if kind == "training" else _OTHERS[kind](epochs * epoch_s, rng)
@@ -79,37 +74,28 @@ def simulate(
         epoch_ends=start + ends,
         training=kind == "training",
         gpu=T4.name,
-        settings={"seed": seed, "kind": kind, **asdict(plan)},
+        settings={"seed": seed, "kind": kind, **plan},
     )
 
 
-def _training(plan: _Plan, rng: np.random.Generator) -> SimulatedTimeline:
+def _training(plan: dict[str, Any], rng: np.random.Generator) -> SimulatedTimeline:
     # A checkpoint comes on top only where not every epoch has one: epochs then really differ in length.
-    steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - (plan.checkpoint_s if plan.checkpoint_every == 1 else 0.0)
-    training = SimulatedTraining(
-        epochs=plan.epochs,
-        steps=max(1, round(steps_s / plan.step_s)),
-        step_s=plan.step_s,
-        validation_s=plan.validation_s,
-        gap_s=plan.gap_s,
-        checkpoint_every=plan.checkpoint_every,
-        checkpoint_s=plan.checkpoint_s,
-        warmup=plan.warmup,
-        wander=0.005,
-    )
-    return train(training, rng)
+    given = {name: value for name, value in plan.items() if name not in ("epoch_s", "lead_s")}
+    steps_s = plan["epoch_s"] - plan["validation_s"] - plan["gap_s"]
+    steps_s -= plan["checkpoint_s"] if plan["checkpoint_every"] == 1 else 0.0
+    return train(SimulatedTraining(steps=max(1, round(steps_s / plan["step_s"])), wander=0.005, **given), rng)
 
 
-def _check(plan: _Plan, kind: str) -> None:
+def _check(plan: dict[str, Any], kind: str) -> None:
     if kind not in KINDS:
         raise InputError(f"kind {kind!r} cannot be simulated; choose one of {', '.join(KINDS)}")
     least = {"epochs": 1, "epoch_s": 0.01, "step_s": 0.01}
-    for name, value in asdict(plan).items():
+    for name, value in plan.items():
         if not np.isfinite(value) or value < least.get(name, 0):
             raise InputError(f"{name}={value} cannot be simulated; give a finite number of at least {least.get(name, 0)}")
-    steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - plan.checkpoint_s
-    if kind == "training" and steps_s < plan.step_s:
+    steps_s = plan["epoch_s"] - plan["validation_s"] - plan["gap_s"] - plan["checkpoint_s"]
+    if kind == "training" and steps_s < plan["step_s"]:
         raise InputError(
-            f"epoch_s={plan.epoch_s} leaves {steps_s:.2f} s for steps of {plan.step_s} s;"
+            f"epoch_s={plan['epoch_s']} leaves {steps_s:.2f} s for steps of {plan['step_s']} s;"
             " make the epoch longer, or validation, checkpoint and gap shorter"
         )

@@ -11,10 +11,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def _none() -> Array:
-    return np.empty(0)
-
-
 @dataclass(frozen=True)
 class SimulatedTrace:
     """One simulated trace and its true marks.
@@ -39,8 +35,8 @@ class SimulatedTrace:
     training: bool
     gpu: str
     cls: str = ""
-    epoch_starts2: Array = field(default_factory=_none)
-    epoch_ends2: Array = field(default_factory=_none)
+    epoch_starts2: Array = field(default_factory=lambda: np.empty(0))
+    epoch_ends2: Array = field(default_factory=lambda: np.empty(0))
     settings: dict[str, Any] = field(default_factory=dict)
     steps: bool = False
 

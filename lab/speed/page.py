@@ -1,7 +1,6 @@
 """What every measurement shares: public data, options, tables, and the parts of pages in docs/ that it writes.
 
     python -m lab.speed.regressor.accuracy [--write]     measure; with --write, put the tables into the page too
-    python -m lab.speed.page regressor [accuracy accuracy.md]     put a file there by hand, or list the parts of a page
 
 A measurement is a module with its data, its protocol and its targets, a function that yields lines of Markdown, and a last line
 that calls :func:`publish`. A part lies between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; the rest is written by hand.
@@ -81,7 +80,6 @@ OCCUPANCY = Page("occupancy")
 FLEET = Page("fleet")
 MEASUREMENTS = Page("measurements")
 ANALYZER = Page("analyzer")
-PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET, MEASUREMENTS, ANALYZER)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -135,24 +133,6 @@ def _command() -> str:
     spec = sys.modules["__main__"].__spec__
     assert spec is not None
     return " ".join(["python", "-m", spec.name, *sys.argv[1:]])
-
-
-def main() -> None:
-    """Put a Markdown file between its markers, or list the parts of a page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", choices=[page.name for page in PAGES])
-    parser.add_argument("part", nargs="?")
-    parser.add_argument("markdown", nargs="?", type=Path)
-    options = parser.parse_args()
-    page = Page(options.page)
-    if options.markdown is not None:
-        page.fill(options.part, options.markdown.read_text(encoding="utf-8").splitlines())
-    for part in re.finditer(r"<!-- ([\w-]+):begin -->\n(.*?)<!-- \1:end -->", page.path.read_text(encoding="utf-8"), re.DOTALL):
-        print(f"{part[1]}: {part[2].count(chr(10))} lines")
-
-
-if __name__ == "__main__":
-    main()
 
 
 def _write(content: bytes, file: BinaryIO) -> None:

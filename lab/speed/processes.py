@@ -162,11 +162,6 @@ class Prometheus(Server):
         """The series of a query of one moment [unix s]."""
         return list(self.json("/api/v1/query", query=expression, time=moment)["data"]["result"])
 
-    def query_range(self, expression: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
-        """The series of a query between two moments [unix s], every ``step`` seconds."""
-        answer = self.json("/api/v1/query_range", query=expression, start=start, end=end, step=step)
-        return list(answer["data"]["result"])
-
 
 @contextmanager
 def prometheus(

@@ -4,7 +4,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from epochcast.analyzer.errors import InputError  # noqa: E402
 from lab.campaign.networks import build  # noqa: E402
 
 # The paper's section IV-A: its models and its image sizes.
@@ -72,10 +71,3 @@ def test_networks_train_at_every_image_size_of_the_paper(name: str, monkeypatch:
             logits.sum().backward()
             assert all(parameter.grad is not None for parameter in network.parameters())
             monkeypatch.setattr(torch.nn.BatchNorm2d, "forward", lambda _, x: x)
-
-
-def test_sizes_that_leave_nothing_of_the_image_are_refused() -> None:
-    with pytest.raises(InputError, match="16 pixels"):
-        build("VGG16", image_size=16)
-    with pytest.raises(InputError, match="0 classes"):
-        build("VGG16", image_size=32, classes=0)

@@ -56,12 +56,6 @@ def test_the_fast_search_is_the_one_it_is_named_after(cost: str) -> None:
     assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[dynp[:-1]].tolist())
 
 
-def test_long_traces_are_averaged_down() -> None:
-    time = 0.1 * np.arange(6000)
-    found = detect(time, {"dram_active": np.repeat(LEVEL, 10)}, method="pelt", cost="l2", every=2, most_samples=600)
-    assert found.period_s == pytest.approx(100)
-
-
 def test_schwarz_takes_no_change_for_noise_and_one_for_a_step() -> None:
     noise = 100.0 - 0.5 * np.arange(5)  # each change point takes what it takes of noise
     assert most_likely(noise, 100) == 0

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lab.rivals import latency
-
 GPUS = {"g4dn": 1.0, "g5": 0.5, "p3": 0.4}
 
 
@@ -60,35 +58,6 @@ def test_a_recipe_stands_beside_the_baselines(
     assert "settings" in printed and "bandwidth-ratio" in printed and "V100 SXM2 16GB" in printed
 
 
-def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
-    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]
-) -> None:
-    parts = [csv(rows, tmp_path / f"{gpu}.csv") for gpu, rows in table.groupby("Instances")]
-    asked = ("--recipe", "flops-ratio")
-    whole = lab_answer("evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), *asked)
-    apart = lab_answer("evaluate", "regressor", *(f"--data={part}" for part in parts), *asked)
-    assert apart["n"] == whole["n"] > 0
-    assert apart["mape"] == pytest.approx(whole["mape"])
-
-
-def test_all_recipes_that_cost_nothing_agree_with_themselves(
-    table: pd.DataFrame,
-    tmp_path: Path,
-    lab_answer: Callable[..., Any],
-    lab: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cheap = {name: latency.RECIPES[name] for name in ("prior", "extra-trees")}
-    monkeypatch.setattr(latency, "RECIPES", cheap)
-    asked = ("regressor", "--data", csv(table, tmp_path / "a.csv"), "--seeds", "1", "--recipe")
-    listed = lab_answer("evaluate", *asked, "all")
-    assert [one["recipe"] for one in listed] == list(cheap)
-    assert "ExtraTreesRegressor(" in str(listed[1]["settings"]["parameters"])
-    assert listed[0]["mape"] == lab_answer("evaluate", *asked, "prior")["mape"]
-    compared = lab("evaluate", *asked, "all").splitlines()
-    assert [line.split()[1] for line in compared[1:]] == [*cheap]
-
-
 def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     """Columns in another order, columns more, other GPUs under catalogue names, workloads on one GPU, a single pair."""
     train = csv(table, tmp_path / "train.csv")
@@ -102,18 +71,6 @@ def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path
     assert found["into_new_gpus"]["mape"] == found["mape"] and found["into_new_gpus"]["inside"] is None
     assert found["others"]["n"] == 0 and {*found["others"].values()} == {0, None}
     assert lab_answer("evaluate", "regressor", *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
-
-
-def test_a_gpu_of_ones_own(
-    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
-) -> None:
-    mine = tmp_path / "mine.toml"
-    figures = "compute_capability = 8.9\nsm_count = 60\ncuda_cores = 7680\nboost_clock = 2.4e9\nmemory = 25769803776\n"
-    mine.write_text(f'[[gpu]]\nname = "Own 1"\n{figures}memory_bandwidth = 6e11\ntdp = 200\n')
-    data = csv(pd.DataFrame([row("Own 1", 1, 3.0), row("g5", 1, 6.0)]), tmp_path / "own.csv")
-    asked = ("--train", csv(table, tmp_path / "train.csv"), "--test", data, "--recipe", "prior")
-    assert "unknown GPU 'Own 1'" in lab("evaluate", "regressor", *asked, status=2)
-    assert lab_answer("evaluate", "regressor", *asked, "--gpus", str(mine))["into_new_gpus"]["n"] == 1
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,6 @@ def test_is_what_plain_loops_give(made_up_profiles: list[Profile], catalog: Cata
     assert (found.right == 1) == (noise == 0)
 
 
-def test_two_gpus_are_no_question(made_up_profiles: list[Profile], catalog: Catalog) -> None:
-    pairs = make_pairs(made_up_profiles[:2], catalog)
-    assert len(pairs) == 2 and fastest_gpu(pairs, target_seconds(pairs), target_seconds(pairs)).n == 0
-
-
 def test_by_hand(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
     """4 s on the T4, 2 s on the V100, 3 s on the A10G; from the T4 the A10G looks faster than it is."""
     seconds = {"T4": 4.0, "V100 SXM2 16GB": 2.0, "A10G": 3.0}

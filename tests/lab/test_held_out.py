@@ -42,13 +42,6 @@ def test_each_row_is_tested_once_by_a_fit_on_the_other_groups(names: list[str]) 
     assert (answers.tests == groups).all() and sum(one.n for one in answers.by("group").values()) == len(groups)
 
 
-def test_a_row_may_be_tested_several_times_or_never() -> None:
-    points = pd.DataFrame({"name": ["a", "b", "c"]})
-    splits = [Split(np.eye(3, dtype=bool)[0], {"first": np.array([False, True, False])})] * 2
-    answers = hold_out(points, np.ones(3), splits, lambda train, test: np.ones(int(test.sum())), score)
-    assert list(answers.points["name"]) == ["b", "b"] and answers.figures.n == 2
-
-
 def test_a_fit_that_fails_costs_its_own_rows_and_nothing_at_all_is_an_error() -> None:
     def fit_predict(train: np.ndarray, test: np.ndarray) -> np.ndarray:
         if test[0]:

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 
@@ -28,14 +26,6 @@ def test_the_interval_score_is_the_papers() -> None:
     error, width = rng.normal(0, 0.2, 200), rng.uniform(0.01, 0.5, 200)
     expected = [naive_score(e - w, e + w, 0.0) for e, w in zip(error, width, strict=True)]
     assert interval_score(error, width) == pytest.approx(expected)
-
-
-def test_scores_by_hand() -> None:
-    scores = score_intervals(np.array([0.1, -0.3, 0.0, np.nan, 0.2]), np.array([0.2, 0.2, 0.1, 0.1, np.nan]))
-    assert scores.inside == pytest.approx(2 / 3)
-    assert scores.half_width == pytest.approx(100 * (math.exp(0.2) - 1))
-    assert scores.score == pytest.approx((0.4 + 0.4 + 20 * 0.1 + 0.2) / 3)
-    assert math.isnan(score_intervals(np.array([0.1]), np.array([np.nan])).inside)
 
 
 def test_widths_that_follow_the_errors_beat_one_width() -> None:

@@ -54,11 +54,6 @@ def test_evaluation_is_json_with_the_settings_that_gave_it(made_up_profiles: lis
     assert result["fastest_n"] == 72
 
 
-def test_a_test_file_of_one_workload(made_up_profiles: list[Profile], catalog: Catalog) -> None:
-    one = evaluate_split(made_up_profiles[3:], made_up_profiles[:2], catalog, recipe="prior")
-    assert one.n == 2 and one.fastest_n == 0 and one.settings["workloads_on_one_gpu"] == 0
-
-
 def test_split_learns_from_the_first_file_only(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     cut = 3 * 18
     recipe = DefaultRecipe(iterations=5)

@@ -18,7 +18,6 @@ from torch import nn  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks import graph_of  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
 from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
@@ -104,12 +103,12 @@ def exported(layers: Sequence[ListedLayer], listed: ComputationGraph, dense: boo
     return graph_of_module(network, (inputs,), listed.name, BATCH)
 
 
-def convolutions(*channels: int, kind: str = "ReLU", side: int = 8, dropped: bool = True) -> list[ListedLayer]:
+def convolutions(*channels: int, kind: str = "ReLU", side: int = 8) -> list[ListedLayer]:
     layers = []
     for a, b in pairwise(channels):
         written = b * side**2
         layers += [ListedLayer("conv2d", written, b * (9 * a + 1)), ListedLayer("batchnorm2d", written, 2 * b)]
-        layers += [ListedLayer(kind, written, 0), *([ListedLayer("dropout", written, 0)] if dropped else [])]
+        layers += [ListedLayer(kind, written, 0), ListedLayer("dropout", written, 0)]
     return [*layers, ListedLayer("adaptive_avg_pool2d", channels[-1], 0), *head(channels[-1])]
 
 
@@ -141,25 +140,3 @@ def test_measured_networks_of_every_family(shared_data: Path, file: str, familie
         listed = graph_of_layers(row["name"], layers, row["family"], channels, side, row["batch"])
         own = exported(layers, listed, row["family"] == "dense", (channels, side, side) if sided else (channels,))
         assert_same(own.at_batch(row["batch"]).in_training(), listed, bool(sided))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_an_onnx_file_without_dropout(tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
-    layers = convolutions(4, 4, 4, 4, 4, dropped=False)
-    listed = graph_of_layers("residual", layers, "residual", 4, 8, batch=9)
-    network = Listed(layers, listed, False)
-    for parameter in network.parameters():  # equal ones would be written once
-        nn.init.uniform_(parameter)
-    torch.onnx.export(
-        network,
-        (torch.zeros(BATCH, 4, 8, 8),),
-        str(tmp_path / "net.onnx"),
-        dynamo=False,
-        input_names=["x"],
-        dynamic_axes={"x": {0: "batch"}},
-        opset_version=18,
-        training=torch.onnx.TrainingMode.TRAINING,  # so that batch normalisation is not folded into convolutions
-    )
-    own = graph_of(NetworkConfiguration(str(tmp_path / "net.onnx"), 9))
-    assert_same(own.in_training(), listed, image=True)

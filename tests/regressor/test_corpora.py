@@ -13,7 +13,13 @@ from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
 from epochcast.regressor.profile_json import profile_json
-from lab.corpus.run import profile_row
+
+
+def profile_row(profile: Profile) -> dict[str, object]:
+    """The columns of a profile in a table of runs."""
+    columns = run_table.STATISTIC_COLUMNS.items()
+    statistics = {name: profile.metrics[metric][part] for name, (metric, part) in columns if metric in profile.metrics}
+    return {name: getattr(profile, name) for name in run_table.FIELD_COLUMNS} | statistics
 
 
 @pytest.fixture

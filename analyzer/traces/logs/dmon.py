@@ -15,7 +15,8 @@ import pandas as pd
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import DMON
 from epochcast.analyzer.traces.csv_text import FEW
-from epochcast.analyzer.traces.table import DeviceTable, tables_of
+from epochcast.analyzer.traces.gpu_trace import Trace
+from epochcast.analyzer.traces.table import gpu_traces
 from epochcast.analyzer.words import count
 
 DEFAULT_DELAY_MS = 1000
@@ -31,8 +32,8 @@ def recognises(head: str) -> bool:
     return _HEADER.search(head) is not None
 
 
-def read(text: str, name: str) -> list[DeviceTable]:
-    """A table of each GPU (or MIG instance). Raises InputError for rows without times, and rows that do not fit the header."""
+def read(text: str, name: str) -> list[Trace]:
+    """The trace of each GPU or MIG instance. Raises InputError for rows without times, and rows that do not fit the header."""
     # A logger that is stopped leaves half a line, whose last number may have lost digits.
     whole = text[: text.rfind("\n") + 1]
     notes = [] if whole == text else ["left out: the last line, which is cut off"]
@@ -71,10 +72,10 @@ def read(text: str, name: str) -> list[DeviceTable]:
         seconds += _DAY_S * (seconds.diff() < -_DAY_S / 2).cumsum()
         table.insert(0, "timestamp", pd.Timestamp("1970-01-01") + pd.to_timedelta(seconds, unit="s"))
         notes.append("the log has times of day without a date, which are counted from the first day of 1970")
-    return tables_of(_numeric(table, ("Date", "Time")).rename(columns=DMON), name, {"source": "nvidia-smi"}, notes)
+    return gpu_traces(_numeric(table, ("Date", "Time")).rename(columns=DMON), name, {"source": "nvidia-smi"}, notes)
 
 
-def _of_dcgmi(table: pd.DataFrame, text: str, name: str, notes: list[str]) -> list[DeviceTable]:
+def _of_dcgmi(table: pd.DataFrame, text: str, name: str, notes: list[str]) -> list[Trace]:
     entity = table["Entity"].str.replace("_", " ")
     command = next(iter(_COMMAND.findall(text)), None)
     if "time" not in table or table["time"].isna().any():
@@ -85,7 +86,7 @@ def _of_dcgmi(table: pd.DataFrame, text: str, name: str, notes: list[str]) -> li
             )
         delay = _DELAY.search(command)
         table["time"] = table.groupby("Entity").cumcount() * (int(delay[1]) if delay else DEFAULT_DELAY_MS) / 1000
-    return tables_of(_numeric(table, ("Entity",)).assign(index=entity), name, {"source": "dcgmi dmon"}, notes)
+    return gpu_traces(_numeric(table, ("Entity",)).assign(index=entity), name, {"source": "dcgmi dmon"}, notes)
 
 
 def _numeric(table: pd.DataFrame, left_out: tuple[str, ...]) -> pd.DataFrame:

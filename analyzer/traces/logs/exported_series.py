@@ -20,11 +20,12 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.columns import DCGM_EXPORTER, SCRAPED, WRITTEN
+from epochcast.analyzer.traces.columns import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 from epochcast.analyzer.traces.csv_text import read_table
+from epochcast.analyzer.traces.gpu_trace import Trace
 from epochcast.analyzer.traces.series import Series, table
-from epochcast.analyzer.traces.table import DeviceTable
 from epochcast.analyzer.traces.timestamps import in_order, unix_seconds
+from epochcast.analyzer.words import one_name
 
 #: Labels that name a GPU, a MIG instance of it, and the machine that it is in, the surest first.
 _UUIDS = ("uuid", "UUID", "gpu_uuid")
@@ -45,8 +46,8 @@ def is_of_prometheus(head: str) -> bool:
     return re.match(r'\s*\{\s*"(status|data|resultType)"\s*:', head) is not None
 
 
-def read_prometheus(text: str, name: str) -> list[DeviceTable]:
-    """A table of each GPU. Raises InputError for an answer to another question, and for none."""
+def read_prometheus(text: str, name: str) -> list[Trace]:
+    """The trace of each GPU. Raises InputError for an answer to another question, and for none."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -71,7 +72,7 @@ def read_prometheus(text: str, name: str) -> list[DeviceTable]:
             series.append(Series(labels, samples[:, 0], samples[:, 1]))
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name!r} holds invalid samples ({error!r:.100}); {_REMEDY}") from error
-    return _tables(series, "prometheus", name)
+    return _traces(series, "prometheus", name)
 
 
 def is_of_grafana(head: str) -> bool:
@@ -79,8 +80,8 @@ def is_of_grafana(head: str) -> bool:
     return _HEADER.match(_EXCEL.sub("", head)) is not None
 
 
-def read_grafana(text: str, name: str) -> list[DeviceTable]:
-    """A table of each GPU. Raises InputError for cells that are no numbers, and for two series that would be one column."""
+def read_grafana(text: str, name: str) -> list[Trace]:
+    """The trace of each GPU. Raises InputError for cells that are no numbers, and for two series that would be one column."""
     table, notes = read_table(_EXCEL.sub("", text), name)
     if "Time" not in table:  # a quote that is not closed
         raise InputError(f"{name!r} has a broken header line; download it again")
@@ -105,11 +106,11 @@ def read_grafana(text: str, name: str) -> list[DeviceTable]:
         series.append(Series(_labels_of(str(title)), time[there], numbers[there]))
     if any(_LEGEND.search(str(title)) and not _NAME.fullmatch(str(title)) for title in table.columns):
         notes.append("its series are assigned to GPUs by their legends")
-    return _tables(series, "grafana", name, tuple(notes))
+    return _traces(series, "grafana", name, tuple(notes))
 
 
-def _tables(series: Sequence[Series], source: str, name: str, notes: tuple[str, ...] = ()) -> list[DeviceTable]:
-    """A table of each GPU that the labels name, else one of all series; ``source`` goes into their metadata.
+def _traces(series: Sequence[Series], source: str, name: str, notes: tuple[str, ...] = ()) -> list[Trace]:
+    """The trace of each GPU that the labels name, else one of all series; ``source`` goes into it.
 
     Names of the agent's and of dcgm-exporter's metrics become those of the catalogue, in base units; others stay. Raises
     InputError, calling the text ``name``, where there is no sample, and for two series that would be one column.
@@ -118,22 +119,24 @@ def _tables(series: Sequence[Series], source: str, name: str, notes: tuple[str, 
     by_gpu: dict[tuple[str, ...], list[Series]] = {}
     for samples in series:
         if samples.time.size:
+            samples = samples._replace(
+                labels={"__name__": "value"} | {name: text for name, text in samples.labels.items() if text}
+            )
             machine, number, uuid = _gpu(samples.labels)
             # A UUID is enough: an exporter that was restarted may have another address.
             by_gpu.setdefault((uuid,) if uuid else (machine, number) if number else (), []).append(samples)
     if not by_gpu:
         raise InputError(f"{name!r} has no samples; choose a time range in which the GPUs ran, and one series per metric")
-    tables = []
+    traces = []
     gpus = [_gpu(of_gpu[0].labels) for of_gpu in by_gpu.values()]
     for of_gpu, (_, _, uuid), label in zip(by_gpu.values(), gpus, _labels(gpus), strict=True):
-        time, values = table(of_gpu, meanings, exact=True)
-        known = pd.DataFrame({"time": time, **values}).set_index("time")
-        others = _others([samples for samples in of_gpu if samples.labels.get("__name__") not in meanings], name)
-        frame = known.join(others, how="outer").sort_index().reset_index(names="time")
+        others = _others(of_gpu, meanings, name)
+        time, values = table(of_gpu, {**others, **meanings}, exact=True)
         labels = of_gpu[0].labels
         model = labels.get("modelName") or (labels.get("name") if "uuid" in labels else None)
-        tables.append(DeviceTable(frame, {"gpu": model, "uuid": uuid or None, "source": source}, label, notes))
-    return tables
+        frame = pd.DataFrame({"time": time, **values})
+        traces.append(Trace(frame, gpu=one_name(model), uuid=uuid or None, source=source, label=label, notes=notes))
+    return traces
 
 
 def _gpu(labels: Mapping[str, str]) -> tuple[str, str, str]:
@@ -157,18 +160,17 @@ def _labels(gpus: Sequence[tuple[str, str, str]]) -> list[str | None]:
     return list(next(labels for labels in choices if len(set(labels)) == len(gpus)))
 
 
-def _others(series: Sequence[Series], name: str) -> pd.DataFrame:
-    """Metrics that no table of ours knows, under their names; those of one name follow each other in time."""
-    columns: dict[str, pd.Series[float]] = {}
+def _others(series: Sequence[Series], known: Mapping[str, Meaning], name: str) -> dict[str, Meaning]:
+    """Metrics that no table of ours knows keep their names; InputError for several of one name at one time."""
+    others: dict[str, list[Series]] = {}
     for samples in series:
-        title = samples.labels.get("__name__") or "value"
-        column = pd.Series(samples.values, index=pd.Index(samples.time, name="time"), dtype=np.float64).dropna()
-        if (before := columns.get(title)) is not None:
-            if len(before.index.intersection(column.index)):
-                raise InputError(f"{name!r} holds several series {title!r} of one GPU; choose one by its labels, or name each")
-            column = pd.concat([before, column])
-        columns[title] = column
-    return pd.DataFrame(columns) if columns else pd.DataFrame(index=pd.Index([], name="time", dtype=np.float64))
+        if (title := samples.labels["__name__"]) not in known:
+            others.setdefault(title, []).append(samples)
+    for title, alike in others.items():
+        times = np.concatenate([samples.time[~np.isnan(samples.values)] for samples in alike])
+        if np.unique(times).size < times.size:
+            raise InputError(f"{name!r} holds several series {title!r} of one GPU; choose one by its labels, or name each")
+    return {title: Meaning(title, "last") for title in others}
 
 
 def _labels_of(title: str) -> dict[str, str]:

@@ -1,18 +1,16 @@
-"""What a tool that logs trainings kept of a run: telemetry, if any, and the times at which it counted epochs or steps."""
+"""Epochs that are known: those that a run itself counted, by the times at which it did."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from epochcast.analyzer.traces.table import DeviceTable
 from epochcast.detector import Kind
-from epochcast.regressor.job_types import NETWORK_KEYS
 
 Rows = Sequence[tuple[float, float]]
 """(unix s, value) of each row or line that says a value, in the order of time."""
@@ -44,44 +42,22 @@ class KnownEpochs:
         return cls(origin, float(np.median([end - start for start, end in spans])), tuple(spans))
 
 
-@dataclass(frozen=True)
-class LoggedRun:
-    """One run.
+def counted_epochs(history: Mapping[str, Rows], output: Rows = (), steps: Any = None) -> KnownEpochs | None:
+    """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None.
 
-    Attributes:
-        id: its name, equal for the parts of a resumed run.
+    Args:
         history: rows of each key that counts epochs or steps.
-        tables: of each GPU of the machine that did not idle throughout; of the process where there is no GPU.
-        project: its project's name, None where it has none.
-        config: what the script gave as its configuration.
         output: the printed lines that name an epoch.
+        steps: of an epoch, where the configuration says that.
     """
-
-    id: str
-    history: Mapping[str, Rows]
-    tables: Sequence[DeviceTable] = ()
-    project: str | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    output: Rows = ()
-
-    @property
-    def network(self) -> str | None:
-        """The name of its network, where its configuration has one."""
-        return next((self.config[key] for key in NETWORK_KEYS if isinstance(self.config.get(key), str)), None)
-
-    def epochs(self, steps_per_epoch: float | None = None) -> KnownEpochs | None:
-        """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""
-        stated = self.config.get("steps_per_epoch")
-        steps = steps_per_epoch or (stated if isinstance(stated, int | float) and stated > 0 else None)
-        counted = next((rows for key, rows in self.history.items() if last_part(key) == "global_step"), None)
-        sources = [("its history", rows) for key, rows in sorted(self.history.items()) if last_part(key) == "epoch"]
-        if steps:
-            rows = counted or self.history.get(STEPS, ())
-            sources.append(("its steps", [(time, value / steps) for time, value in rows]))
-        for origin, rows in [*sources, ("its output", self.output)]:
-            if len(spans := epochs_of(rows)) >= 2:
-                return KnownEpochs.of_spans(origin, spans)
-        return None
+    sources = [("its history", rows) for key, rows in sorted(history.items()) if last_part(key) == "epoch"]
+    if isinstance(steps, int | float) and steps > 0:
+        counted = next((rows for key, rows in history.items() if last_part(key) == "global_step"), history.get(STEPS, ()))
+        sources.append(("its steps", [(time, value / steps) for time, value in counted]))
+    for origin, rows in [*sources, ("its output", output)]:
+        if len(spans := epochs_of(rows)) >= 2:
+            return KnownEpochs.of_spans(origin, spans)
+    return None
 
 
 def epochs_of(rows: Rows) -> list[tuple[float, float]]:

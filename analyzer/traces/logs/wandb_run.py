@@ -12,7 +12,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,11 @@ import pandas as pd
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import WANDB, WANDB_ACTIVITIES, WANDB_PROCESS
-from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, Rows, last_part
+from epochcast.analyzer.traces.gpu_trace import Trace
+from epochcast.analyzer.traces.logs.logged_run import STEPS, KnownEpochs, Rows, counted_epochs, last_part
 from epochcast.analyzer.traces.logs.wandb_log import SUFFIX, read_records
-from epochcast.analyzer.traces.table import DeviceTable
+from epochcast.analyzer.words import one_name
+from epochcast.regressor.job_types import NETWORK_KEYS
 
 #: Of the machine, as far as it may show an epoch's end: bytes since the run began. They keep their names, since not all disks
 #: are watched.
@@ -61,43 +62,31 @@ def run_file(path: str | Path) -> Path | None:
     return logs[0] if logs else None
 
 
-def read(path: Path, *, telemetry: bool = True) -> LoggedRun:
-    """The run in a ``.wandb`` file, as far as it can be read.
+def read(path: Path) -> list[Trace]:
+    """The trace of each GPU in a ``.wandb`` file, or of the process where there is none, as far as it can be read.
 
-    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, unless it may
-    have no ``telemetry``, and where the wandb package is not installed.
+    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, and where the
+    wandb package is not installed.
     """
-    records, lost = read_records(path)
-    by_kind = defaultdict(list)
-    for record in records:
-        by_kind[record.WhichOneof("record_type")].append(record)
-    runs = [record.run for record in by_kind["run"]]
+    records, lost = _records(path)
     notes = (f"{lost} bytes of {path.name} are damaged or cut off; their records are skipped",) if lost else ()
     stats = [
         (_seconds(record.stats.timestamp), {item.key: _number(item.value_json) for item in record.stats.item})
-        for record in by_kind["stats"]
+        for record in records["stats"]
     ]
-    tables = _tables(stats, _facts(by_kind["environment"], path), notes)
-    if telemetry and not tables:
+    traces = _traces(stats, _facts(records["environment"], path), _config(records), _epochs(records), notes)
+    if not traces:
         raise InputError(_NO_READINGS.format(str(path)))
-    rows = [
-        {item.key or "/".join(item.nested_key): _number(item.value_json) for item in record.history.item}
-        for record in by_kind["history"]
-    ]
-    return _run(
-        next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
-        tables,
-        rows,
-        project=next((run.project for run in runs if run.project), None),
-        config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
-        output=_printed(
-            [*(record.output_raw for record in by_kind["output_raw"]), *(record.output for record in by_kind["output"])]
-        ),
-    )
+    return traces
 
 
-def read_object(run: Any) -> LoggedRun:
-    """A run as the wandb package hands it out: one of this machine by its folder, one of the server by its history.
+def read_epochs(path: Path) -> KnownEpochs | None:
+    """The epochs that a run counted itself; raises InputError as `read`, but needs no readings."""
+    return _epochs(_records(path)[0])
+
+
+def read_object(run: Any) -> list[Trace]:
+    """The traces of a run as the wandb package hands it out: of this machine by its folder, of the server by its history.
 
     Raises InputError as `read`, and for a server that does not answer.
     """
@@ -111,46 +100,61 @@ def read_object(run: Any) -> LoggedRun:
         raise InputError(
             f"wandb does not hand out the run ({type(error).__name__}); give its local folder wandb/run-…"
         ) from error
-    tables = _tables([(row["_timestamp"], row) for row in stats if row.get("_timestamp")], _facts_of(metadata), ())
-    if not tables:
+    rows = [(row["_timestamp"], row) for row in stats if row.get("_timestamp")]
+    epochs = counted_epochs(_history(history), steps=config.get("steps_per_epoch"))
+    traces = _traces(rows, _facts_of(metadata), config, epochs, ())
+    if not traces:
         raise InputError(_NO_READINGS.format(str(getattr(run, "id", "the run"))))
-    return _run(str(getattr(run, "id", "run")), tables, history, config=config)
+    return traces
 
 
-def _run(name: str, tables: list[DeviceTable], rows: Iterable[Mapping[str, Any]], **known: Any) -> LoggedRun:
-    run = LoggedRun(id=name, history=_history(rows), **known)
-    batch = next((run.config[key] for key in _BATCHES if type(run.config.get(key)) is int and run.config[key] >= 1), None)
-    job = {"configuration": run.network, "batch": batch}
-    return replace(run, tables=[replace(table, metadata={**table.metadata, "job": job}) for table in tables])
+def _records(path: Path) -> tuple[dict[str, list[Any]], int]:
+    """The records of each kind, and how many bytes could not be read."""
+    records, lost = read_records(path)
+    by_kind = defaultdict(list)
+    for record in records:
+        by_kind[record.WhichOneof("record_type")].append(record)
+    return by_kind, lost
 
 
-def _tables(
-    stats: Iterable[tuple[float, Mapping[str, Any]]], facts: Mapping[str, Any], notes: tuple[str, ...]
-) -> list[DeviceTable]:
-    gpus: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
-    process: list[dict[str, float]] = []
-    for time, values in stats:
-        readings: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-        own: dict[str, float] = {}
-        for key, value in values.items():
-            if not isinstance(value, int | float):
-                continue
-            if match := _GPU_KEY.fullmatch(key):
-                readings[match[3] or "", int(match[1])][match[2]] = value
-            elif (match := _PROCESS_KEY.fullmatch(key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
-                own[match[1]] = value
-        for gpu, of_gpu in readings.items():
-            gpus[gpu].append({"time": time, **of_gpu})
-        if not own.keys().isdisjoint(WANDB_PROCESS):
-            process.append({"time": time, **own})
+def _epochs(records: Mapping[str, list[Any]]) -> KnownEpochs | None:
+    rows = [
+        {item.key or "/".join(item.nested_key): _number(item.value_json) for item in record.history.item}
+        for record in records["history"]
+    ]
+    printed = [*(record.output_raw for record in records["output_raw"]), *(record.output for record in records["output"])]
+    return counted_epochs(_history(rows), _printed(printed), _config(records).get("steps_per_epoch"))
+
+
+def _traces(
+    stats: Iterable[tuple[float, Mapping[str, Any]]],
+    facts: Mapping[str, Any],
+    config: Mapping[str, Any],
+    epochs: KnownEpochs | None,
+    notes: tuple[str, ...],
+) -> list[Trace]:
+    network = next((config[key] for key in NETWORK_KEYS if isinstance(config.get(key), str)), None)
+    batch = next((config[key] for key in _BATCHES if type(config.get(key)) is int and config[key] >= 1), None)
+    job = {"configuration": network, "batch": batch}
+    rows = [
+        {**{key: value for key, value in said.items() if isinstance(value, int | float)}, "time": time} for time, said in stats
+    ]
+    table = pd.DataFrame(rows, columns=None if rows else ["time"]).groupby("time").first()  # what several records say of a time
+    gpus: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    own: dict[str, str] = {}
+    for key in map(str, table.columns):
+        if match := _GPU_KEY.fullmatch(key):
+            gpus[match[3] or "", int(match[1])][key] = match[2]
+        elif (match := _PROCESS_KEY.fullmatch(key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
+            own[key] = match[1]
     if not gpus:
-        if not process:
+        if not (known := WANDB_PROCESS.keys() & own.values()):
             return []
-        frame = _frame(process)
+        frame = _part(table, own).dropna(subset=list(known), how="all", ignore_index=True)
         traffic = frame[[column for column in frame.columns if _TRAFFIC.fullmatch(column)]]
-        metadata = {"gpu": facts.get("cpu"), "source": "host"}
-        return [DeviceTable(_renamed(frame, WANDB_PROCESS).join(traffic), metadata, notes=notes)]
-    frames = {gpu: _frame(gpus[gpu]) for gpu in sorted(gpus)}
+        frame = _renamed(frame, WANDB_PROCESS).join(traffic)
+        return [Trace(frame, gpu=one_name(facts.get("cpu")), source="host", job=job, notes=notes, epochs=epochs)]
+    frames = {gpu: _part(table, gpus[gpu]) for gpu in sorted(gpus)}
     readings_of_activity = [frame[name].max() for frame in frames.values() for name in WANDB_ACTIVITIES if name in frame]
     factor = 0.01 if max(readings_of_activity, default=0.0) > 1 else 1.0
     names = WANDB | {name: (ours, factor) for name, ours in WANDB_ACTIVITIES.items()}
@@ -161,29 +165,37 @@ def _tables(
         frames = {gpu: frame for gpu, frame in frames.items() if gpu not in idle}
         notes = (*notes, f"{', '.join(labels[gpu] for gpu in idle)} idled throughout the run and took no part in it")
     devices = facts.get("devices", [])
-    return [
-        _gpu_table(frame, names, devices[gpu[1]] if gpu[1] < len(devices) else {"name": facts.get("gpu")}, labels[gpu], notes)
-        for gpu, frame in frames.items()
-    ]
+    traces = []
+    for gpu, frame in frames.items():
+        device = devices[gpu[1]] if gpu[1] < len(devices) else {"name": facts.get("gpu")}
+        traces.append(
+            Trace(
+                _gpu_frame(frame, names, device.get("memory_total")),
+                gpu=one_name(device.get("name")),
+                uuid=device.get("uuid"),
+                source="wandb",
+                static={key: device[key] for key in ("memory_total", "cuda_cores") if device.get(key)},
+                job=job,
+                label=labels[gpu],
+                notes=notes,
+                epochs=epochs,
+            )
+        )
+    return traces
 
 
-def _gpu_table(
-    frame: pd.DataFrame, names: Mapping[str, tuple[str, float]], device: Mapping[str, Any], label: str, notes: tuple[str, ...]
-) -> DeviceTable:
+def _gpu_frame(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]], memory: float | None) -> pd.DataFrame:
+    """Readings under our names, other ones under their own; ``memory``: of the GPU [bytes]."""
     known = _renamed(frame, names)
-    memory = device.get("memory_total")
     if _ALLOCATED in frame and memory and "memory_used" not in known:
         known["memory_used"] = frame[_ALLOCATED] / 100 * memory
     left_out = {"time", *names, _REPEATED, *([_ALLOCATED] if "memory_used" in known else [])}
-    table = known.join(frame[[column for column in frame.columns if column not in left_out]])
-    static = {key: device[key] for key in ("memory_total", "cuda_cores") if device.get(key)}
-    metadata = {"gpu": device.get("name"), "uuid": device.get("uuid"), "source": "wandb", "static": static}
-    return DeviceTable(table, metadata, label, notes)
+    return known.join(frame[[column for column in frame.columns if column not in left_out]])
 
 
-def _frame(rows: list[dict[str, float]]) -> pd.DataFrame:
-    """A row for each time, in its order, with what several records say of it."""
-    return pd.DataFrame(rows).groupby("time", sort=True).first().reset_index()
+def _part(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """The columns of these keys under their names, where one of them has a value."""
+    return table[list(names)].rename(columns=names).dropna(how="all").reset_index()
 
 
 def _renamed(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]]) -> pd.DataFrame:
@@ -195,22 +207,12 @@ def _renamed(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]]) -> pd.
 
 
 def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
-    """``cpu`` and ``gpu``: their models; ``devices``: each GPU's ``name``, ``uuid``, ``memory_total`` [bytes], ``cuda_cores``.
+    """What is known of the machine, see `_facts_of`: from the log, else from the file that older versions write next to it."""
+    from google.protobuf.json_format import MessageToDict
 
-    From the log, where newer versions write them, else from the file that older ones write next to it.
-    """
     facts: dict[str, Any] = {}
     for record in environments:
-        environment = record.environment
-        logged = {
-            "cpu": environment.cpu.model,
-            "gpu": environment.gpu_type,
-            "devices": [
-                {"name": gpu.name, "uuid": gpu.uuid, "memory_total": gpu.memory_total, "cuda_cores": gpu.cuda_cores}
-                for gpu in environment.gpu_nvidia
-            ],
-        }
-        facts |= {key: value for key, value in logged.items() if value}
+        facts |= _facts_of(MessageToDict(record.environment, preserving_proto_field_name=True))
     if "gpu" in facts or "devices" in facts:
         return facts
     try:
@@ -221,26 +223,30 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
 
 
 def _facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of what wandb writes beside a log, and its server hands out."""
-    facts: dict[str, Any] = {}
-    devices = metadata.get("gpu_nvidia") or metadata.get("gpu_devices")
+    """Models of ``cpu`` and ``gpu``; ``devices``: each GPU's ``name``, ``uuid``, ``memory_total`` [bytes], ``cuda_cores``."""
+    cpu, devices = metadata.get("cpu"), metadata.get("gpu_nvidia") or metadata.get("gpu_devices")
+    models = {
+        "cpu": cpu.get("model") if isinstance(cpu, dict) else None,
+        "gpu": metadata.get("gpu") or metadata.get("gpu_type"),
+    }
+    known: dict[str, Any] = {name: text for name, model in models.items() if (text := _text(model))}
     if isinstance(devices, list) and all(isinstance(device, dict) for device in devices):
-        facts["devices"] = [
+        known["devices"] = [
             {
                 "name": _text(device.get("name")),
                 "uuid": _text(device.get("uuid")),
                 "memory_total": _number(str(device.get("memory_total", device.get("memoryTotal")))),
-                "cuda_cores": _number(str(device.get("cudaCores"))),
+                "cuda_cores": _number(str(device.get("cuda_cores", device.get("cudaCores")))),
             }
             for device in devices
         ]
-    return {"gpu": _text(metadata.get("gpu"))} | facts
+    return known
 
 
-def _config(records: Iterable[Any]) -> dict[str, Any]:
+def _config(records: Mapping[str, list[Any]]) -> dict[str, Any]:
     """The configuration at the end, without wandb's own keys; nested keys are joined by dots."""
     config: dict[str, Any] = {}
-    for record in records:
+    for record in [*(record.run.config for record in records["run"]), *(record.config for record in records["config"])]:
         for item in record.update:
             key = item.key or ".".join(item.nested_key)
             if not key.startswith("_"):

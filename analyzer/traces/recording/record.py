@@ -231,7 +231,7 @@ class _Collected:
 
         An agent that does not answer, or a disk that takes no more, is tried again at the next poll.
         """
-        with suppress(AgentError, InputError):  # InputError: the clock was set back, and the last range ends before it begins
+        with suppress(AgentError):  # refused, too, where the clock was set back and the last range ends before it begins
             self._fetch(end)
         for growing in self._traces.values():
             growing.write()

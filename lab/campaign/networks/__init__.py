@@ -1,4 +1,4 @@
-"""The network that a campaign trains: one of the paper's fourteen CNNs (section IV-A), or a user's own.
+"""The networks that a campaign trains: the paper's fourteen CNNs (section IV-A).
 
 They are torch modules, built for an image size, and answer logits, not softmax.
 
@@ -10,7 +10,6 @@ from functools import partial
 
 from torch import nn
 
-from epochcast.analyzer.backends.network.factory import IMPORT_PATH, import_factory, module_and_inputs
 from epochcast.analyzer.backends.occupancy.networks import lenet5
 from epochcast.analyzer.errors import InputError
 from lab.campaign.networks.inception import inception_resnet_v2, inception_v3
@@ -30,25 +29,12 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
 }
 """By the paper's names; each is called as ``network(image_size=…, classes=…)`` and takes (n, 3, image_size, image_size)."""
 
-SMALLEST_IMAGE = 32
-"""Pixels: below, the five halvings of a VGG leave nothing; the paper's grid begins here as well."""
-
 
 def build(name: str, image_size: int, classes: int = 10) -> nn.Module:
-    """Build a network for square images of ``image_size`` pixels and that many classes.
+    """Build a network for square images of ``image_size`` pixels, 32 or more, and that many classes.
 
-    ``name`` is a key of ``NETWORKS``, or an import path ``package.module:factory`` that is called as
-    ``factory(image_size=…, classes=…)``. It runs code of that module: take import paths from the user's own files alone.
-
-    Raises:
-        InputError: the name is unknown, the factory cannot be imported or gives no module, or a size is impossible.
+    Raises InputError for a name that is no key of ``NETWORKS``.
     """
     if name not in NETWORKS:
-        if not IMPORT_PATH.fullmatch(name):
-            raise InputError(f"unknown network {name!r}; known are {', '.join(NETWORKS)}, or give package.module:factory")
-        return module_and_inputs(name, import_factory(name)(image_size=image_size, classes=classes))[0]
-    if classes < 1:
-        raise InputError(f"the network {name!r} cannot have {classes} classes; give 1 or more")
-    if image_size < SMALLEST_IMAGE:
-        raise InputError(f"the network {name} cannot take images of {image_size} pixels; give {SMALLEST_IMAGE} or more")
+        raise InputError(f"unknown network {name!r}; known are {', '.join(NETWORKS)}")
     return NETWORKS[name](image_size=image_size, classes=classes)

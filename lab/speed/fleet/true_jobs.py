@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from lab.speed.fleet.throughput import Fleet
 from lab.speed.page import FLEET, markdown_table, options, publish
 
 LEAST_EPOCHS = 4
@@ -113,24 +114,32 @@ def summary(fleets: dict[str, tuple[pd.DataFrame, pd.DataFrame]]) -> Iterator[st
     yield from markdown_table((*header, "without epochs among sure savings"), rows)
 
 
-def read(fleet: Path, findings: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What `judged` says of a fleet and its findings, and the reported jobs."""
-    jobs = pd.read_parquet(findings / "jobs.parquet")
-    return judged(pd.read_parquet(fleet / "truth.parquet"), jobs), jobs
+def idle(truth: pd.DataFrame, gpus: pd.DataFrame) -> str:
+    """How many idle hours were found, of how many."""
+    true_s = truth[truth["broken"] == ""].groupby("trace")["idle_s"].first()
+    found_s = gpus.set_index("trace")["idle_s"].reindex(true_s.index)
+    away = (found_s - true_s).dropna().abs()
+    return (
+        f"{found_s.sum() / 3600:.1f} idle GPU-hours found, {true_s.sum() / 3600:.1f} true; within 15 s on "
+        f"{(away <= 15).mean():.0%} of {len(away)} GPUs, at worst {away.max():.0f} s off"
+    )
 
 
 def measured(sizes: list[int], seeds: list[int], minutes: float) -> Iterator[str]:
     """Yield the table of fleets of these sizes and seeds."""
-    from lab.speed.fleet.throughput import Fleet
-
-    fleets = {}
+    fleets, idled = {}, []
     for gpus in sizes:
         for seed in seeds:
             with tempfile.TemporaryDirectory() as base:
                 fleet = Fleet(Path(base), gpus, minutes, seed)
                 fleet.analyse("found", "--processes", 2)
-                fleets[f"{gpus} GPUs, seed {seed}"] = read(fleet.folder, fleet.base / "found")
+                truth = pd.read_parquet(fleet.folder / "truth.parquet")
+                jobs, found = (pd.read_parquet(fleet.base / "found" / f"{table}.parquet") for table in ("jobs", "gpus"))
+                fleets[f"{gpus} GPUs, seed {seed}"] = judged(truth, jobs), jobs
+                idled.append(f"{gpus} GPUs, seed {seed}: {idle(truth, found)}")
     yield from summary(fleets)
+    yield ""
+    yield f"{'; '.join(idled)}."
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What agents and analyzers of the modelled fleet export, as functions of time.
 
 A Prometheus that holds its history (`write_history`, `promtool tsdb create-blocks-from openmetrics`) answers the dashboards'
-queries: their tests compare the answers with what the model says, and dashboard_pictures.py draws them.
+queries: their tests compare the answers with what the model says.
 """
 
 from __future__ import annotations

@@ -23,13 +23,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.regressor.profile_json import read_profile
 from lab.speed.page import ANALYZER, markdown_table, options, publish
 from lab.speed.processes import listening, machine
+from lab.speed.service.page_sizes import reports
 from lab.speed.service.predictions_per_second import questions
-from lab.speed.service.rounds_and_pages import report
 
 GPUS = 64
 HEADS, BODIES, CLIENTS = 1500, 200, 200
@@ -183,8 +181,8 @@ def trace() -> bytes:
 
 def fill(path: Path) -> None:
     """Write the state of a fleet."""
-    store, profile = StateStore(path), read_profile(example_profile())
-    store.write_gpus([GpuChange(report(gpu, 0, profile)) for gpu in range(GPUS)])
+    store = StateStore(path)
+    store.write_gpus([GpuChange(report) for report in reports(GPUS, 4, time.time())])
     store.close()
 
 

@@ -202,15 +202,6 @@ def test_detect_answers_for_the_job_and_each_gpu(log: Callable[[str], Path], cap
     assert len(answer["notes"]) == 2
 
 
-@pytest.mark.usefixtures("found")
-def test_detect_of_one_gpu_answers_as_of_any_trace(log: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
-    path = log(smi_log(("index", *METRICS), gpus=1))
-    assert main(["detect", str(path)]) == 0
-    assert capsys.readouterr().out.startswith("no epochs, period 303.062 s")
-    assert main(["detect", str(path), "--json"]) == 0
-    assert "gpus" not in json.loads(capsys.readouterr().out)
-
-
 def test_the_gpus_of_a_log_are_kept_in_a_file_each(log: Callable[[str], Path], tmp_path: Path) -> None:
     traces = read_traces(log(smi_log(("uuid", *METRICS), gpus=3)))
     files = [write_trace(trace, path_of(trace, tmp_path / "smi.parquet")) for trace in traces]
@@ -237,19 +228,3 @@ def test_predict_takes_the_gpus_of_a_log_as_those_of_one_job(
     answer = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in answer["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
     assert sum("no time zone" in note for note in answer["notes"]) == 1, "said once of a file"
-
-
-def test_a_log_of_eight_real_gpus(shared_data: Path, log: Callable[[str], Path]) -> None:
-    """Real readings, in a log without an index, each at its own moment as nvidia-smi stamped it."""
-    frames = [
-        pd.read_csv(shared_data / "real_traces" / f"h100_ckpt1_gpu{gpu}.csv.gz", comment="#").head(1500).assign(gpu=gpu)
-        for gpu in range(8)
-    ]
-    rows = pd.concat(frames).sort_index(kind="stable")
-    moments = pd.to_datetime(rows["time"], unit="s").dt.round("ms").dt.strftime("%Y/%m/%d %H:%M:%S.%f").str[:-3]
-    cells = zip(moments, rows["gpu_utilization"], rows["power_average"], strict=True)
-    lines = [f"{moment}, {100 * busy:.0f} %, {power:.2f} W" for moment, busy, power in cells]
-    traces = read_traces(log("\n".join(["timestamp, utilization.gpu [%], power.draw [W]", *lines]) + "\n"))
-    assert len(traces) == 8
-    for trace, frame in zip(traces, frames, strict=True):
-        assert trace.metrics()["power_average"] == pytest.approx(frame["power_average"].to_numpy(), abs=0.006)
