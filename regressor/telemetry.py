@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 
-from epochcast.regressor.arrays import part, under
 from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least
 from epochcast.regressor.gpus import Gpu
@@ -181,21 +180,21 @@ class TelemetryModel:
         workloads = [[*gpus, count] for gpus, count in self.workloads.items()]
         return names | {"workloads": workloads, "ridge": self._ridge.state()}
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Any]:
         """The fitted arrays."""
         names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
         own = {name: getattr(self, f"_{name}") for name in names} | {"trees": array_of(self._trees)}
-        return own | under("ridge", self._ridge.arrays())
+        return own | {"ridge": self._ridge.arrays()}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """The model of :meth:`state` and :meth:`arrays`."""
         model = cls(0)
         for name in ("gpus", "kinds", "types"):
             setattr(model, name, list(state[name]))
         model.workloads = {(source, target): count for source, target, count in state["workloads"]}
-        model._ridge = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
-        for name in arrays.keys() - under("ridge", part(arrays, "ridge")).keys():
+        model._ridge = BlockedRidge.restored(state["ridge"], arrays["ridge"])
+        for name in arrays.keys() - {"ridge"}:
             setattr(model, f"_{name}", arrays[name])
         model._trees = model_of(arrays["trees"])
         model._factor_points()

@@ -22,7 +22,9 @@ from epochcast.detector import Detection
 from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
-from epochcast.regressor.manifest import PaperManifest, RegressorManifest
+from epochcast.regressor.model_folder import Manifest
+from epochcast.regressor.paper_predictor import PaperManifest
+from epochcast.regressor.predictor import RegressorManifest
 from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
 from epochcast.regressor.profile_json import profile_json
 
@@ -83,7 +85,7 @@ _ANSWERS = [
 
 
 _MODELS = [
-    [code(kind.SCHEMA), ", ".join(code(name) for name in kind.__annotations__), code(kind.COMMAND)]
+    [code(kind.SCHEMA), ", ".join(map(code, list(kind.model_fields)[len(Manifest.model_fields) :])), code(kind.COMMAND)]
     for kind in (RegressorManifest, PaperManifest, DistributedManifest, ConvmeterManifest, OccupancyManifest)
 ]
 

@@ -57,7 +57,7 @@ def test_beyond_the_training_s_epochs_no_interval_is_claimed(
 ) -> None:
     hours = make_profile("T4", epoch_s=3600.0)
     (answer,) = fitted.predict(hours, ["A10G"])
-    assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.seconds[1]
+    assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.recipe.seconds_[1]
     assert "3600 s are outside its training range" in answer.why and "so no interval is valid" in fitted.note(hours)
     assert "interval is valid" not in fitted.note(make_profile("T4"))
 

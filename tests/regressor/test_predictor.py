@@ -9,9 +9,9 @@ import pytest
 
 from epochcast.regressor import Catalog, InputError, LatencyPredictor, Prediction, Profile
 from epochcast.regressor.intervals import half_widths
-from epochcast.regressor.manifest import RegressorManifest
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
+from epochcast.regressor.predictor import RegressorManifest
 from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes import DefaultRecipe
@@ -78,13 +78,13 @@ def test_intervals_widen_with_less_evidence(predictor: LatencyPredictor, make_pr
     assert [one.route for one in predictions] == ["telemetry", "speeds", "specifications"]
     widths = [one.ratio_high / one.ratio for one in predictions]
     assert widths == sorted(widths)
-    protocols = {cell: interval.protocol for cell, interval in predictor.reliability.intervals.items()}
+    protocols = {cell: interval.protocol for cell, interval in predictor.intervals.items()}
     assert protocols["telemetry"] == protocols["speeds"] == "P3" and protocols["specifications"] == "P4"
     assert set(protocols) == {
         "telemetry",
         *(f"{of}{end}" for of in ("speeds", "specifications", "both new") for end in ("", TYPE_UNKNOWN)),
     }
-    assert set(predictor.reliability.accuracy) == {"P3", "P4"}
+    assert set(predictor.accuracy) == {"P3", "P4"}
 
 
 def test_intervals_hold_nine_in_ten_new_workloads(predictor: LatencyPredictor, make_up: Callable[..., list[Profile]]) -> None:
@@ -96,14 +96,14 @@ def test_intervals_hold_nine_in_ten_new_workloads(predictor: LatencyPredictor, m
         *(LatencyPredictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(iterations=5)) for seed in (2, 3)),
     ):
         errors = np.abs(np.log(fitted.recipe.predict(pairs) / target_seconds(pairs)))
-        inside.append(np.mean(errors <= half_widths(fitted.reliability.intervals, fitted.recipe.answer(pairs))))
+        inside.append(np.mean(errors <= half_widths(fitted.intervals, fitted.recipe.answer(pairs))))
     assert 0.85 <= np.mean(inside) <= 0.97
 
 
 def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     two = [replace(profile, group=None) for profile in made_up_profiles if profile.gpu != "A10G"]
-    reliability = LatencyPredictor.fit(two, catalog, DefaultRecipe(iterations=5)).reliability
-    assert set(reliability.accuracy) == {"P2"} and {of.protocol for of in reliability.intervals.values()} == {"P2"}
+    fitted = LatencyPredictor.fit(two, catalog, DefaultRecipe(iterations=5))
+    assert set(fitted.accuracy) == {"P2"} and {of.protocol for of in fitted.intervals.values()} == {"P2"}
     with pytest.raises(InputError, match=r"needs 5$"):
         LatencyPredictor.fit(two[:8], catalog)
 
@@ -117,7 +117,7 @@ def test_saved_model_answers_alike_and_is_the_same_bytes(
 ) -> None:
     again = LatencyPredictor.load(saved)
     assert again.predict(make_profile()) == predictor.predict(make_profile())
-    assert (again.reliability, again.training) == (predictor.reliability, predictor.training)
+    assert (again.accuracy, again.intervals, again.training) == (predictor.accuracy, predictor.intervals, predictor.training)
     LatencyPredictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(iterations=20)).save(tmp_path / "second")
     assert {file.name: file.read_bytes() for file in saved.iterdir()} == {
         file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()
