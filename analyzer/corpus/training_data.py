@@ -11,7 +11,7 @@ from epochcast.analyzer.corpus.labelled_profile import profile_beside, read_work
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.regressor import Catalog, Profile, load_corpus
-from epochcast.regressor.corpora.run_table import table_file
+from epochcast.regressor.corpora.run_table import is_corpus
 from epochcast.regressor.profile_json import profile_json
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
@@ -28,7 +28,7 @@ def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Pr
     recorded: dict[str, Profile] = {}
     profiles: list[Profile] = []
     for path in paths:
-        if _is_corpus(path):
+        if is_corpus(path):
             recorded |= {json.dumps(profile_json(profile), sort_keys=True): profile for profile in load_corpus(path)}
         else:
             profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
@@ -39,10 +39,6 @@ def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Pr
         named = ", ".join(repr(str(path)) for path in paths) or "what was given"
         raise InputError(f"{named} has no usable run{reason}")
     return profiles, left_out
-
-
-def _is_corpus(path: Path) -> bool:
-    return table_file(path).suffix == ".parquet" and table_file(path).is_file()
 
 
 def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:

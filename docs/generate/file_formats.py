@@ -108,7 +108,7 @@ def page() -> str:
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(report.report_json(_REPORT))]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
-    parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or "")]
+    parts += ["## Corpus", prose(run_table.__doc__ or "")]
     parts += [
         "## Model folder",
         prose(model_folder.__doc__ or ""),

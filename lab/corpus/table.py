@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog
-from epochcast.regressor.corpora.run_table import FILE_NAME, METADATA_KEY, SCHEMA, STATISTIC_COLUMNS, read_rows
+from epochcast.regressor.corpora.run_table import FILE_NAME, STATISTIC_COLUMNS, read_rows
 from lab.corpus.labelled_traces import TRACES
 from lab.corpus.run import Run, read_run
 
@@ -77,8 +76,7 @@ def add_run(corpus: Path, run: Run) -> None:
 
 def write_runs(corpus: Path, runs: Sequence[Run]) -> None:
     """Write the table of a corpus, whole or not at all."""
-    metadata = {METADATA_KEY: json.dumps({"schema": SCHEMA})}
-    table = pa.Table.from_pylist([run.row() for run in runs], schema=pa.schema(_COLUMNS, metadata=metadata))
+    table = pa.Table.from_pylist([run.row() for run in runs], schema=pa.schema(_COLUMNS))
     write_whole(corpus / FILE_NAME, lambda file: pq.write_table(table, file, compression="zstd"))
 
 

@@ -8,11 +8,13 @@ Telemetry is mostly missing. Where only the mean of the power is given, its stat
 """
 
 import re
+from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
+from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.job_types import JobType, job_type_of
 from epochcast.regressor.precision import PRECISIONS, Precision
@@ -21,7 +23,7 @@ from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
 SIGNATURE = ("work", "rate")
 """Columns that identify this file."""
 
-_NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
+_WORDS = ["source", "group", "precision", "gpu", "unit", "work"]
 _METRICS = ("gpu_utilization", "memory_used", "temperature")
 _BATCH_OF_ALL = ("lambda", "mlperf")  # their batch is that of all GPUs together, of other sources that of each
 _ITEMS = ("items/s", "images/s")  # what a batch counts; of tokens, frames and samples of sound it does not
@@ -36,17 +38,11 @@ def load(path: Path) -> list[Profile]:
     Raises:
         InputError: the file is unreadable, empty, lacks a column, or a cell is empty or impossible.
     """
-    table = read_table(path)
-    if missing := [column for column in (*_NEEDED, "rate") if column not in table]:
-        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of rates of equal work needs them")
-    if table.empty:
-        raise InputError(f"{path.name} has no rows; give rates of the same work on two GPUs")
-    check_filled(table, _NEEDED, path.name)
-    table["rate"] = positive(table, "rate", path.name)
-    return [_profile(row, f"{path.name}, row {number}") for number, (_, row) in enumerate(table.iterrows(), start=2)]
+    rows = read_table(path, _WORDS, [], ["rate"]).to_dict("records")
+    return [_profile(row, f"{path.name}, row {number}") for number, row in enumerate(rows, start=2)]
 
 
-def _profile(row: "pd.Series[float]", where: str) -> Profile:
+def _profile(row: Mapping[Hashable, Any], where: str) -> Profile:
     metrics = {name: {of: float(row[f"{name}_{of}"]) for of in STATISTICS} for name in _METRICS if _holds(row, f"{name}_mean")}
     if _holds(row, "power_mean"):
         metrics["power"] = dict.fromkeys(STATISTICS, float(row["power_mean"])) | {"std": 0.0}
@@ -74,7 +70,7 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
     )
 
 
-def _holds(row: "pd.Series[float]", column: str) -> bool:
+def _holds(row: Mapping[Hashable, Any], column: str) -> bool:
     return column in row and bool(pd.notna(row[column]))
 
 

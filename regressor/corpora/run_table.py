@@ -1,4 +1,4 @@
-"""A corpus of our own: ``corpus.parquet``, one row per run of a campaign or an import (schema ``epochcast.corpus/v1``).
+"""A corpus of our own: ``corpus.parquet``, one row per run of a campaign.
 
 A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
 (``gpu_utilization_mean``), null where the device has no such metric. Its precision and batch come from the run's labels.
@@ -6,7 +6,6 @@ The analyzer's other notes about a run have their own columns; unknown columns a
 statistics.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -17,10 +16,6 @@ from epochcast.regressor.precision import precision_of
 from epochcast.regressor.profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
 from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
 from epochcast.regressor.profile_json import read_profile
-
-SCHEMA = "epochcast.corpus/v1"
-METADATA_KEY = b"epochcast"
-"""Key of the Parquet metadata under which a JSON object names the schema, as in our traces."""
 
 FILE_NAME = "corpus.parquet"
 
@@ -54,6 +49,11 @@ def table_file(path: Path) -> Path:
     return path / FILE_NAME if path.is_dir() else path
 
 
+def is_corpus(path: Path) -> bool:
+    """Whether a path is a corpus, given as its folder or as the table."""
+    return table_file(path).suffix == ".parquet" and table_file(path).is_file()
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows as column -> value, ``None`` where there is none.
 
@@ -61,9 +61,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         path: the folder of a corpus, or its table.
 
     Raises:
-        InputError: the table is missing, no Parquet, of another schema, or lacks a column.
+        InputError: the table is missing, no Parquet, or lacks a column.
     """
-    import pyarrow as pa  # what pandas reads Parquet by, which itself does not hand out the metadata
+    import pyarrow as pa  # pandas would make floats of whole numbers beside gaps
     import pyarrow.parquet as pq
 
     file = table_file(path)
@@ -74,7 +74,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"there is no corpus at {str(path)!r}; give a folder with {FILE_NAME}, or that file") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(file)!r} is not a readable Parquet file: {' '.join(str(error).split())}") from error
-    _check_schema(table.schema.metadata or {}, file)
     there = set(table.column_names)  # made again at each call, of hundreds of names
     if missing := [name for name in (*FIELD_COLUMNS, *STATISTIC_COLUMNS) if name not in there]:
         raise InputError(
@@ -101,16 +100,3 @@ def row_profile(row: Mapping[str, Any], number: int, path: Path) -> Profile:
         return read_profile({"schema": PROFILE_SCHEMA, **values, "metrics": metrics})
     except InputError as error:
         raise InputError(f"row {number} of {str(table_file(path))!r}: {error}") from error
-
-
-def _check_schema(metadata: Mapping[bytes, bytes], file: Path) -> None:
-    """Refuse another schema; a table that another tool rewrote has lost it, and is recognised by its columns."""
-    if METADATA_KEY not in metadata:
-        return
-    try:
-        description = json.loads(metadata[METADATA_KEY])
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the metadata of {str(file)!r} is not JSON: {error}") from error
-    schema = description.get("schema") if isinstance(description, dict) else None
-    if schema != SCHEMA:
-        raise InputError(f"{str(file)!r} has schema {schema!r}; this version reads {SCHEMA!r}")

@@ -43,12 +43,12 @@ def test_units_become_base_units_and_names_ours(tmp_path: Path, table: pd.DataFr
     ("column", "value", "message"),
     [
         ("power_drawW_mean", "[N/A]", r"row 3: power_drawW_mean is '\[N/A\]'"),
-        ("utilization_gpu_mean", float("nan"), "row 3: utilization_gpu_mean is 'nan'"),
-        ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is 'inf'"),
+        ("utilization_gpu_mean", float("nan"), "row 3: utilization_gpu_mean is .*nan"),
+        ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is .*inf"),
         ("utilization_gpu_max", 120.0, "'gpu_utilization' ranges"),
-        ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is 0.0"),
-        ("one_epoch_average_second", -1.0, "row 3: one_epoch_average_second is -1.0"),
-        ("model", None, "row 3: model is empty"),
+        ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is .*0"),
+        ("one_epoch_average_second", -1.0, "row 3: one_epoch_average_second is .*-1"),
+        ("model", None, "row 3: model is nan; fill it"),
     ],
 )
 def test_bad_value(tmp_path: Path, table: pd.DataFrame, column: str, value: object, message: str) -> None:
@@ -63,7 +63,7 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="no training data at"):
         load_corpus(tmp_path / "none.csv")
     table.drop(columns=["utilization_gpu_mean", "model"]).to_csv(tmp_path / "short.csv")
-    with pytest.raises(InputError, match=r"lacks 2 columns of cloud-hw-trainpred \(model, utilization_gpu_mean"):
+    with pytest.raises(InputError, match=r"lacks 2 columns \(model, utilization_gpu_mean"):
         load_corpus(tmp_path / "short.csv")
     table.iloc[:0].to_csv(tmp_path / "empty.csv")
     with pytest.raises(InputError, match="has no rows"):
@@ -143,10 +143,10 @@ def test_rates_of_equal_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("rate", "rates"), "is not a CSV of a known corpus|lacks rate"),
-        (("0.5", "-1"), "row 2: rate is -1.0; it must be above 0"),
+        (("rate", "rates"), "is not a CSV of a known corpus|lacks 1 columns .rate"),
+        (("0.5", "-1"), "row 2: rate is .*-1.*; give a finite number above 0"),
         (("mixed", "int8"), "row 4: precision is 'int8'"),
-        (("bert,mixed", ",mixed"), "row 4: group is empty"),
+        (("bert,mixed", ",mixed"), "row 4: group is nan; fill it"),
     ],
 )
 def test_bad_rates(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -167,7 +167,7 @@ def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:
 
 
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match=r"holds no \*\.json"):
+    with pytest.raises(InputError, match=r"holds no profile: a folder holds \*\.json"):
         load_corpus(tmp_path)
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(InputError, match=r"a\.json is not a profile"):

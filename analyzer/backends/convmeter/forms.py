@@ -89,9 +89,9 @@ class Paper:
                 answer[own] = np.maximum(np.sum(sums, axis=0), SHORTEST)[own]
         return answer
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         """Coefficients, by regime and phase."""
-        return dict(self.coefficients)
+        return self.coefficients
 
     def restore(self, arrays: Mapping[str, Any]) -> Self:
         """Take coefficients of :meth:`arrays`."""
