@@ -28,7 +28,7 @@ class FitQuestion(Question):
     """What to fit the latency predictor to."""
 
     data: Annotated[list[Path], Option(metavar="PATH")] = Field(
-        min_length=1, description="Corpus, CSV, a folder of profiles, or of traces with label files."
+        min_length=1, description="CSV, a folder of profiles, or of traces with label files."
     )
     onto: Annotated[str | None, Option(metavar="MODEL")] = Field(
         None, description="Correct this model (a folder, or `default`) for a new GPU, with a few workloads measured on both."
@@ -89,8 +89,6 @@ class RegressorFit(Plugin):
 
     \b
     Example: epochcast fit regressor --data cloud_hw_trainpred.csv \\
-                 --out my-model
-             epochcast fit regressor --data corpus-t4/ --data corpus-l4/ \\
                  --out my-model
              epochcast fit regressor --data traces/ --out my-model
              epochcast fit regressor --onto default \\

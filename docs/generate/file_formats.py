@@ -21,7 +21,6 @@ from epochcast.analyzer.traces import trace
 from epochcast.detector import Detection
 from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
-from epochcast.regressor.corpora import run_table
 from epochcast.regressor.model_folder import Manifest
 from epochcast.regressor.paper_predictor import PaperManifest
 from epochcast.regressor.predictor import RegressorManifest
@@ -108,7 +107,6 @@ def page() -> str:
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(report.report_json(_REPORT))]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
-    parts += ["## Corpus", prose(run_table.__doc__ or "")]
     parts += [
         "## Model folder",
         prose(model_folder.__doc__ or ""),

@@ -5,16 +5,13 @@ single sleep. Images are noise of the right size: what is in them does not chang
 
     python -m lab.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
 
-The labels are a line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
-and answers with their seconds (``epoch_s``, as JSON), until its input ends.
+The labels are the last line of its output, as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -88,24 +85,8 @@ class Trainer:
         }
 
 
-def train(trainer: Trainer, epochs: int) -> list[tuple[float, float]]:
-    """Train so many epochs; start and end of each [unix s]. An orphan ends at the next epoch: nobody keeps what it trains."""
-    parent, spans = os.getppid(), []
-    for _ in range(epochs):
-        spans.append(trainer.epoch())
-        if os.getppid() != parent:
-            raise SystemExit("the campaign that started this training is gone")
-    return spans
-
-
-def train_blocks(trainer: Trainer, epochs: int) -> None:
-    """Train a block of epochs for each line of standard input; answer with their seconds."""
-    for _ in sys.stdin:
-        _say({"epoch_s": [end - start for start, end in train(trainer, epochs)]})
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; any failure ends with Python's traceback, whose last line the campaign quotes."""
+    """Train, and print the labels."""
     parser = argparse.ArgumentParser(prog="python -m lab.campaign.trainer")
     parser.add_argument("--network", required=True)
     for size in ("batch-size", "image-size", "samples", "epochs"):
@@ -113,25 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--precision", choices=("fp32", "amp"), default="fp32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="torch's name of it (default %(default)s)")
-    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds after which it ends, saying where it hangs")
-    parser.add_argument("--blocks", action="store_true", help="train --epochs epochs for each line of standard input")
     options = vars(parser.parse_args(arguments))
-    epochs, blocks = options.pop("epochs"), options.pop("blocks")
-    # A thread in C: it ends the process even where a driver's call never comes back.
-    faulthandler.dump_traceback_later(options.pop("timeout"), exit=True)
+    epochs = options.pop("epochs")
     trainer = Trainer(**options)
-    if blocks:
-        train_blocks(trainer, epochs)
-        return 0
-    spans = train(trainer, epochs)
-    labels = {"epoch_starts": [start for start, _ in spans], "epoch_ends": [end for _, end in spans], "training": True}
-    _say(labels | trainer.about())
+    starts, ends = zip(*(trainer.epoch() for _ in range(epochs)), strict=True)
+    print(json.dumps({"epoch_starts": starts, "epoch_ends": ends, "training": True, **trainer.about()}))
     return 0
-
-
-def _say(answer: object) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

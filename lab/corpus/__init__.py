@@ -1,1 +1,1 @@
-"""What a corpus of recorded runs covers, several as one, and logged runs brought into one."""
+"""Labelled traces, and which of their workloads to measure on a new GPU first."""

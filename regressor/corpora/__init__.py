@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import ModuleType
 
-from epochcast.regressor.corpora import cloud_hw_trainpred, cross_gpu, profiles, run_table
+from epochcast.regressor.corpora import cloud_hw_trainpred, cross_gpu, profiles
 from epochcast.regressor.corpora.csv_table import read_header
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.profile import Profile
@@ -15,8 +15,7 @@ CSV_ADAPTERS: dict[str, ModuleType] = {"cloud_hw_trainpred": cloud_hw_trainpred,
 def load_corpus(path: Path) -> list[Profile]:
     """Load training data of any known format.
 
-    That is a CSV of cloud-hw-trainpred or of rates of equal work, profiles as a folder, JSON or lines, or a corpus of recorded
-    runs as its folder or its table.
+    That is a CSV of cloud-hw-trainpred or of rates of equal work, or profiles as a folder, JSON or lines.
 
     Raises:
         InputError: the path is missing or its content is not what its format promises.
@@ -24,10 +23,8 @@ def load_corpus(path: Path) -> list[Profile]:
     path = Path(path)
     if not path.exists():
         raise InputError(
-            f"no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or rates, a folder of profiles, or a corpus"
+            f"no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or rates, or a folder of profiles or traces"
         )
-    if run_table.is_corpus(path):
-        return run_table.load(path)
     if not path.name.endswith((".csv", ".csv.gz")):
         return profiles.load(path)
     columns = read_header(path)

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from ..analyzer.conftest import one_thread
-from ..analyzer.corpus.conftest import record_run
 from ..analyzer.occupancy.made_trainings import trainings
 from ..detector.conftest import cpu_training, real_trace
 from ..regressor.conftest import catalog, made_up_profiles, make_profile, make_up, pairs, public_profiles, rates
@@ -27,7 +26,6 @@ __all__ = [
     "public_profiles",
     "rates",
     "real_trace",
-    "record_run",
 ]
 
 TINY = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"

@@ -1,19 +1,16 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile, load_corpus
-from epochcast.regressor.corpora import run_table
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
 from epochcast.regressor.profile_json import profile_json
-from lab.corpus.run import profile_row
 
 
 @pytest.fixture
@@ -92,36 +89,6 @@ def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Cal
     assert load_corpus(tmp_path / "0.json") == profiles[:1]
 
 
-def test_a_table_of_runs_holds_profiles_as_they_are(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
-    bare = Profile(
-        "AMD EPYC", 2.0, "epoch", 3, {}, "none", True, workload="b", epoch_s_low=1.9, epoch_s_high=2.1, stalls=1, stall_s=3.0
-    )
-    profiles = [make_profile("T4", workload="a", group="g"), bare]
-    pd.DataFrame([profile_row(profile) for profile in profiles]).reindex(
-        columns=[*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    ).to_parquet(tmp_path / "corpus.parquet")
-    assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == profiles
-
-
-def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_profiles: list[Profile]) -> None:
-    rows = [profile_row(profile) for profile in public_profiles]
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    # A campaign's runs say precision and batch in their labels, and have no origin and no type.
-    own = [replace(profile, precision=None, batch=None, origin=None, type=None) for profile in public_profiles]
-    assert load_corpus(tmp_path) == own
-
-
-def test_a_table_of_runs_takes_precision_and_batch_from_the_labels(
-    tmp_path: Path, make_profile: Callable[..., Profile]
-) -> None:
-    row = profile_row(make_profile("T4", workload="a")) | {"precision": "16-mixed", "batch_size": 64}
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS, "precision", "batch_size"]
-    pd.DataFrame([row]).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    (profile,) = load_corpus(tmp_path)
-    assert (profile.precision, profile.batch) == ("mixed", 64)
-
-
 RATES = """source,group,precision,gpu,batch,rate,unit,work,power_mean
 gavel,cnn,single,K80,,0.5,iterations/s,a,
 gavel,cnn,single,P100 PCIe 16GB,,1.5,iterations/s,a,
@@ -157,13 +124,6 @@ def test_bad_rates(tmp_path: Path, change: tuple[str, str], message: str) -> Non
 
 def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile], catalog: Catalog) -> None:
     assert len(rates) == 1384 and len(make_pairs(rates, catalog)) == 7012
-
-
-def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    pd.DataFrame(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    with pytest.raises(InputError, match="has no runs; run a campaign into it"):
-        load_corpus(tmp_path)
 
 
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:

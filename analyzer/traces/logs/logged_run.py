@@ -49,18 +49,14 @@ class LoggedRun:
     """One run.
 
     Attributes:
-        id: its name, equal for the parts of a resumed run.
         history: rows of each key that counts epochs or steps.
         tables: of each GPU of the machine that did not idle throughout; of the process where there is no GPU.
-        project: its project's name, None where it has none.
         config: what the script gave as its configuration.
         output: the printed lines that name an epoch.
     """
 
-    id: str
     history: Mapping[str, Rows]
     tables: Sequence[DeviceTable] = ()
-    project: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     output: Rows = ()
 
@@ -69,13 +65,12 @@ class LoggedRun:
         """The name of its network, where its configuration has one."""
         return next((self.config[key] for key in NETWORK_KEYS if isinstance(self.config.get(key), str)), None)
 
-    def epochs(self, steps_per_epoch: float | None = None) -> KnownEpochs | None:
+    def epochs(self) -> KnownEpochs | None:
         """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""
-        stated = self.config.get("steps_per_epoch")
-        steps = steps_per_epoch or (stated if isinstance(stated, int | float) and stated > 0 else None)
+        steps = self.config.get("steps_per_epoch")
         counted = next((rows for key, rows in self.history.items() if last_part(key) == "global_step"), None)
         sources = [("its history", rows) for key, rows in sorted(self.history.items()) if last_part(key) == "epoch"]
-        if steps:
+        if isinstance(steps, int | float) and steps > 0:
             rows = counted or self.history.get(STEPS, ())
             sources.append(("its steps", [(time, value / steps) for time, value in rows]))
         for origin, rows in [*sources, ("its output", self.output)]:

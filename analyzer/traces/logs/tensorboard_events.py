@@ -1,7 +1,7 @@
 """Event files of TensorBoard (``events.out.tfevents.…``): scalars with a step and a time, and no telemetry.
 
 Epochs are counted by a scalar ``epoch`` (Lightning, transformers' ``train/epoch``), or by the steps of Keras' ``epoch_loss``
-and the like. Other scalars count steps.
+and the like.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, last_part
+from epochcast.analyzer.traces.logs.logged_run import LoggedRun, last_part
 from epochcast.extras import how_to_install
 
 _NAME = "tfevents"
@@ -45,13 +45,12 @@ def read(files: list[Path], name: str) -> LoggedRun:
             # Where a file is damaged or cut off, the loader ends without a word.
             for event in EventFileLoader(str(file)).Load():
                 for value in event.summary.value:
-                    rows[STEPS].add((event.wall_time, float(event.step)))
                     if value.tag.startswith(_PER_EPOCH):
                         rows["epoch"].add((event.wall_time, float(event.step)))
-                    elif last_part(value.tag) in ("epoch", "global_step") and value.HasField("tensor"):
+                    elif last_part(value.tag) == "epoch" and value.HasField("tensor"):
                         scalar = make_ndarray(value.tensor)
                         if scalar.size == 1 and np.issubdtype(scalar.dtype, np.number) and np.isfinite(scalar).all():
                             rows[value.tag].add((event.wall_time, float(scalar.reshape(-1)[0])))
         except (OSError, DecodeError, TypeError, ValueError) as error:
             raise InputError(f"{str(file)!r} is not a readable event file of TensorBoard ({error!r:.200})") from error
-    return LoggedRun(Path(name).absolute().name, {key: sorted(values) for key, values in rows.items()})
+    return LoggedRun({key: sorted(values) for key, values in rows.items()})

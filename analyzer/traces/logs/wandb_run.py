@@ -71,7 +71,6 @@ def read(path: Path, *, telemetry: bool = True) -> LoggedRun:
     by_kind = defaultdict(list)
     for record in records:
         by_kind[record.WhichOneof("record_type")].append(record)
-    runs = [record.run for record in by_kind["run"]]
     notes = (f"{lost} bytes of {path.name} are damaged or cut off; their records are skipped",) if lost else ()
     stats = [
         (_seconds(record.stats.timestamp), {item.key: _number(item.value_json) for item in record.stats.item})
@@ -85,11 +84,9 @@ def read(path: Path, *, telemetry: bool = True) -> LoggedRun:
         for record in by_kind["history"]
     ]
     return _run(
-        next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
         tables,
         rows,
-        project=next((run.project for run in runs if run.project), None),
-        config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
+        config=_config([*(record.run.config for record in by_kind["run"]), *(record.config for record in by_kind["config"])]),
         output=_printed(
             [*(record.output_raw for record in by_kind["output_raw"]), *(record.output for record in by_kind["output"])]
         ),
@@ -114,11 +111,11 @@ def read_object(run: Any) -> LoggedRun:
     tables = _tables([(row["_timestamp"], row) for row in stats if row.get("_timestamp")], _facts_of(metadata), ())
     if not tables:
         raise InputError(_NO_READINGS.format(str(getattr(run, "id", "the run"))))
-    return _run(str(getattr(run, "id", "run")), tables, history, config=config)
+    return _run(tables, history, config=config)
 
 
-def _run(name: str, tables: list[DeviceTable], rows: Iterable[Mapping[str, Any]], **known: Any) -> LoggedRun:
-    run = LoggedRun(id=name, history=_history(rows), **known)
+def _run(tables: list[DeviceTable], rows: Iterable[Mapping[str, Any]], **known: Any) -> LoggedRun:
+    run = LoggedRun(history=_history(rows), **known)
     batch = next((run.config[key] for key in _BATCHES if type(run.config.get(key)) is int and run.config[key] >= 1), None)
     job = {"configuration": run.network, "batch": batch}
     return replace(run, tables=[replace(table, metadata={**table.metadata, "job": job}) for table in tables])

@@ -10,13 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs import tensorboard_events
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector import Detection
-from lab.corpus.__main__ import main as corpus
-from lab.corpus.table import read_runs
 
 BEGIN = 1_795_000_000.0
 
@@ -46,8 +44,8 @@ def _log(folder: Path, scalars: Scalars, *, tensors: bool = False) -> Path:
     return folder
 
 
-def _epochs(folder: Path, steps_per_epoch: float | None = None) -> KnownEpochs | None:
-    return tensorboard_events.read(tensorboard_events.event_files(folder), str(folder)).epochs(steps_per_epoch)
+def _epochs(folder: Path) -> KnownEpochs | None:
+    return tensorboard_events.read(tensorboard_events.event_files(folder), str(folder)).epochs()
 
 
 @pytest.fixture
@@ -70,55 +68,27 @@ def test_a_scalar_counts_the_epochs(tensors: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tensorboard")
-def test_keras_counts_epochs_as_steps_and_others_count_steps(tmp_path: Path) -> None:
+def test_keras_counts_epochs_as_steps(tmp_path: Path) -> None:
     keras = _epochs(_log(tmp_path / "keras", [(40.0 * epoch, epoch, {"epoch_loss": 1.0}) for epoch in range(1, 5)]))
     assert keras is not None
     assert np.subtract([start for start, _ in keras.spans], BEGIN).tolist() == [40, 80, 120]
-    steps = _log(tmp_path / "steps", [(0.5 * step, step, {"Loss/train": 1.0}) for step in range(0, 400, 20)])
-    assert _epochs(steps) is None
-    found = _epochs(steps, 100)
-    assert found is not None and found.origin == "its steps"
-    assert np.diff([start for start, _ in found.spans]).tolist() == [50, 50]
-
-
-@pytest.mark.usefixtures("tensorboard")
-def test_with_a_trace_of_the_same_time_it_becomes_a_row(
-    tmp_path: Path, trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = _log(tmp_path / "logs", [(60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(15)])
-    given = ["import", str(log), "--out", str(tmp_path / "corpus"), "--workload", "resnet50"]
-    assert corpus(given) == 2
-    assert "give a trace of the same period with --trace" in capsys.readouterr().err
-    assert corpus([*given, "--trace", str(trace)]) == 0
-    (run,) = read_runs(tmp_path / "corpus")
-    assert (run.profile.gpu, run.profile.workload, run.marks, run.source) == ("T4", "resnet50", "history", "nvml")
-    assert (run.profile.epoch_s, run.profile.epochs) == (60, 9), "what ends after the trace is left out, and the first epoch"
-    later = _log(tmp_path / "later", [(5000 + 60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(5)])
-    given[1] = str(later)
-    assert corpus([*given, "--trace", str(trace)]) == 2
-    assert "0 of its 4 epochs are within its telemetry" in capsys.readouterr().err
-    assert corpus([*given, str(log), "--trace", str(trace)]) == 2
-    assert "one at a time" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("tensorboard")
 def test_damaged_files_are_read_or_refused_in_one_sentence(
-    tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nothing = Detection("none", None, None, (), 0.1, "track", "wall")
-    monkeypatch.setattr("epochcast.analyzer.jobs.detected_profile.detect", lambda *_: nothing)
     log = _log(tmp_path / "logs", [(30.0 * row, row, {"epoch": row, "loss": 1.0}) for row in range(20)])
     (file,) = log.iterdir()
     content, dice, statuses = file.read_bytes(), random.Random(7), []
-    for number in range(50):
+    for _ in range(50):
         broken = bytearray(content)
         for _ in range(dice.choice((0, 1, 1, 10))):
             broken[dice.randrange(len(broken))] ^= 1 << dice.randrange(8)
         if dice.random() < 0.5:
             del broken[dice.randrange(len(broken)) :]
         file.write_bytes(broken)
-        out = tmp_path / f"corpus-{number}"
-        statuses.append(corpus(["import", str(file), "--out", str(out), "--trace", str(trace), "--workload", "w", "--json"]))
+        statuses.append(main(["detect", str(trace), "--epochs-from", str(file)]))
         err = capsys.readouterr().err
         assert "Traceback" not in err
         assert statuses[-1] == 0 or (statuses[-1] == 2 and err.count("\n") == 1)
@@ -133,5 +103,5 @@ def test_without_the_package_one_sentence_names_the_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     log = str(tmp_path / "events.out.tfevents.1.host")
-    assert corpus(["import", log, "--trace", str(trace), "--out", str(tmp_path / "corpus")]) == 2
+    assert main(["detect", str(trace), "--epochs-from", log]) == 2
     assert "pip install '.[tensorboard]'" in capsys.readouterr().err

@@ -3,12 +3,10 @@
 import json
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
@@ -18,12 +16,8 @@ from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.logs import wandb_run
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.logs.wandb_log import read_records
-from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
-from epochcast.detector import Detection, JobDetection, detect
-from lab.corpus.__main__ import main as corpus
-from lab.corpus.labelled_traces import labelled_traces
-from lab.corpus.table import read_runs
-from lab.evaluate.__main__ import main as evaluate
+from epochcast.analyzer.traces.trace import read_trace, read_traces
+from epochcast.detector import Detection, JobDetection
 
 from . import wandb_logs as logs
 
@@ -142,9 +136,9 @@ def test_epochs_of_visible_labels_are_exact(shared_data: Path, tmp_path: Path) -
     assert tried > 10
 
 
-def _epochs(folder: Path, *records: dict[str, Any], steps_per_epoch: float | None = None) -> KnownEpochs | None:
+def _epochs(folder: Path, *records: dict[str, Any]) -> KnownEpochs | None:
     path = logs.write(folder / "run-x.wandb", [*logs.stats(ticks=2), *records])
-    return wandb_run.read(path).epochs(steps_per_epoch)
+    return wandb_run.read(path).epochs()
 
 
 @pytest.mark.usefixtures("wandb")
@@ -174,7 +168,7 @@ class TestEpochs:
     def test_steps_where_somebody_says_how_many_an_epoch_has(self, tmp_path: Path) -> None:
         rows = logs.history((step * 0.5, {"trainer/global_step": step, "loss": 1.0}) for step in range(0, 1000, 50))
         assert _epochs(tmp_path, *rows) is None
-        found = _epochs(tmp_path, *rows, steps_per_epoch=200)
+        found = _epochs(tmp_path, logs.run_record(steps_per_epoch=200), *rows)
         assert found is not None and found.origin == "its steps"
         assert np.diff([start for start, _ in found.spans]) == pytest.approx([100, 100, 100])
 
@@ -210,104 +204,16 @@ def test_a_real_offline_run_is_read(offline: Path) -> None:
     assert 2**24 < np.nanmedian(values["process_rss"]) < 2**31
 
 
-def test_a_real_offline_run_becomes_a_row(offline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert corpus(["import", str(offline), "--out", str(tmp_path), "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["imported"]
-    assert (row["marks"], row["group"]) == ("history", "mlp")
-    assert row["epoch_s"] > 0.9
-    (run,) = read_runs(tmp_path)
-    assert (run.device, run.batch_size, run.profile.feature_set) == ("cpu", 32, "none")
-    ((_, trace, labels),) = labelled_traces(tmp_path)
-    assert trace.gpu == run.profile.gpu
-    assert len(labels.epoch_starts) == 3
-
-
 @pytest.mark.usefixtures("wandb")
-class TestImport:
-    def test_equal_configurations_on_two_gpus_make_pairs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        config = {"network": "resnet50", "batch_size": 64, "image_size": 224, "precision": "16-mixed", "lr": 0.1}
-        runs = [
-            str(_two_gpus(tmp_path / name, logs.run_record(name, **config), *logs.per_epoch(), busy_gpus=(0,), gpu=gpu))
-            for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4"))
-        ]
-        assert corpus(["import", *runs, "--out", str(tmp_path / "corpus")]) == 0
-        assert "2 imported, 0 left out" in capsys.readouterr().err
-        one, other = read_runs(tmp_path / "corpus")
-        assert {one.profile.gpu, other.profile.gpu} == {"A10G", "T4"}
-        assert one.profile.workload == other.profile.workload
-        assert (one.profile.group, one.batch_size, one.image_size, one.precision) == ("resnet50", 64, 224, "16-mixed")
-        assert one.profile.epochs == logs.EPOCHS - 2, "what comes before the first mark, and the first epoch, are left out"
-        assert (one.marks, one.profile.epoch_s) == ("history", 150)
-        assert one.profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
-        assert corpus(["report", str(tmp_path / "corpus"), "--json"]) == 0
-        covered, busy = json.loads(capsys.readouterr().out), one.profile.metrics["gpu_utilization"]["mean"]
-        assert covered["n"] == 2 and covered["devices"]["A10G"]["least_busy"] == pytest.approx(busy)
-
-    def test_detected_epochs_are_marked_so_and_no_truth(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), busy_gpus=(0,))
-        # Such slow readings do not say that the cycle is an epoch.
-        monkeypatch.setattr(
-            "epochcast.analyzer.jobs.detected_profile.detect", lambda *given: replace(detect(*given), cycles=())
-        )
-        assert corpus(["import", str(run), "--out", str(tmp_path / "corpus")]) == 0
-        (row,) = read_runs(tmp_path / "corpus")
-        assert row.marks == "detected"
-        assert row.profile.epoch_s == pytest.approx(150, rel=0.05)
-        assert (row.profile.epoch_s_low or 0) < 150 < (row.profile.epoch_s_high or 0)
-        capsys.readouterr()
-        assert evaluate(["detector", "--data", str(tmp_path / "corpus")]) == 2
-        assert "have no 'training'" in capsys.readouterr().err
-
-    def test_what_gives_no_row_is_left_out_with_the_reason(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        config = logs.run_record(lr=0.1)
-        good = _two_gpus(tmp_path / "good", config, *logs.per_epoch(), busy_gpus=(1,))
-        left_out = {
-            "several GPUs were busy in it (GPU 0, GPU 1)": _two_gpus(tmp_path / "both", config, *logs.per_epoch()),
-            "no configuration": _two_gpus(tmp_path / "bare", *logs.per_epoch(), busy_gpus=(0,)),
-            "its telemetry shows none clearly": _run(
-                tmp_path / "short", config, logs.environment(), *logs.stats(busy_gpus=(0,), ticks=20)
-            ),
-            "no GPU or process readings": _run(tmp_path / "empty", config, *logs.per_epoch()),
-            "does not name its GPU": _run(tmp_path / "unnamed", config, *logs.stats(busy_gpus=(0,)), *logs.per_epoch()),
-            "neither a wandb run": tmp_path,
-        }
-        left_out["holds 6 wandb runs"] = left_out.pop("neither a wandb run")
-        arguments = [*map(str, left_out.values()), str(good), "--out", str(tmp_path / "corpus"), "--json"]
-        assert corpus(["import", *arguments]) == 0
-        answer = json.loads(capsys.readouterr().out)
-        assert [one["run"] for one in answer["imported"]] == [str(good)]
-        for reason, said in zip(left_out, answer["left_out"], strict=True):
-            assert reason in said["why"]
-        assert len(list((tmp_path / "corpus" / "traces").iterdir())) == 2
-
-    def test_what_a_run_does_not_say_the_user_does(self, tmp_path: Path) -> None:
-        steps = logs.history((0.5 * step, {"loss": 1.0}) for step in range(3000))
-        run = _run(tmp_path / "run", *logs.stats("old"), *steps)
-        said = ["--gpu", "V100", "--device", "1", "--group", "g", "--steps-per-epoch", "400"]
-        for workload in ("replaced", "w"):
-            assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), "--workload", workload, *said]) == 0
-        (row,) = read_runs(tmp_path / "corpus")
-        assert (row.profile.workload, row.profile.group) == ("w", "g")
-        assert row.profile.gpu.startswith("V100")
-        assert (row.marks, row.profile.epoch_s) == ("steps", 200)
-
-    def test_a_trace_of_the_same_time_takes_the_place_of_its_telemetry(self, tmp_path: Path) -> None:
-        run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), *logs.per_epoch())
-        time = logs.BEGIN + np.arange(0, 1800, 0.5)
-        trace = Trace(pd.DataFrame({"time": time, "power": np.full(time.size, 200.0)}), gpu="Tesla T4", source="nvml")
-        write_trace(trace, tmp_path / "t.parquet")
-        said = ["--out", str(tmp_path / "corpus"), "--trace", str(tmp_path / "t.parquet")]
-        assert corpus(["import", str(run), *said]) == 0
-        (row,) = read_runs(tmp_path / "corpus")
-        assert (row.profile.gpu, row.source, row.profile.epoch_s, row.marks) == ("T4", "nvml", 150, "history")
-        assert row.profile.metrics["power"]["mean"] == 200
-
-    def test_no_run_at_all_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert corpus(["import", str(tmp_path), "--out", str(tmp_path / "corpus")]) == 2
-        assert "no run can be imported" in capsys.readouterr().err
-        assert not (tmp_path / "corpus").exists()
+def test_equal_configurations_on_two_gpus_are_profiles_to_learn_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4")):
+        run = _two_gpus(tmp_path / name, logs.run_record(name, network="resnet50"), *logs.per_epoch(), busy_gpus=(0,), gpu=gpu)
+        assert main(["profile", str(run), "--workload", "w", "--group", "resnet50"]) == 0
+        profile = json.loads(capsys.readouterr().out)
+        assert (profile["gpu"], profile["epoch_s"], profile["group"]) == (gpu.split()[1], 150, "resnet50")
+        assert profile["metrics"]["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
 
 
 def test_without_the_package_one_sentence_names_the_extra(
@@ -392,7 +298,7 @@ class TestLog:
             path.write_bytes(logs.log_of(messages))
             try:
                 read_traces(path)
-                wandb_run.read(path).epochs(10)
+                wandb_run.read(path).epochs()
                 read += 1
             except InputError:
                 pass
