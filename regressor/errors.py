@@ -16,10 +16,11 @@ def describe(error: ValidationError, what: str, known: Collection[str]) -> str:
     if missing := [str(each["loc"][0]) for each in errors if each["type"] == "missing"]:
         return f"{what} lacks {', '.join(missing)}"
     first = errors[0]
-    if first["type"] == "value_error":
+    if not first["loc"]:
         return str(first["ctx"]["error"])
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")
     if first["type"] == "unexpected_keyword_argument":
         close = get_close_matches(key, known, n=1)
         return f"{what} has an unknown key {key!r}; {f'did you mean {close[0]!r}?' if close else 'remove it'}"
-    return f"{what}: {key} is {first['input']!r:.60}; {first['msg'][:1].lower()}{first['msg'][1:]}"
+    said = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"][:1].lower() + first["msg"][1:]
+    return f"{what}: {key} is {first['input']!r:.60}; {said}"

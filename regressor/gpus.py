@@ -11,17 +11,25 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from annotated_types import Gt
+from pydantic import TypeAdapter, ValidationError
 
 from epochcast.architectures import architectures, figures_of
 from epochcast.regressor.errors import InputError, describe
-from epochcast.regressor.gpu_figures import check_figure, check_lanes
-from epochcast.regressor.profile import STRICT, Count
-
-# TOML's 1.6e10 is a float.
-Whole = Annotated[
-    Count, BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-]
+from epochcast.regressor.gpu_figures import (
+    Bandwidth,
+    BusWidth,
+    Cache,
+    Capability,
+    Clock,
+    Memory,
+    Number,
+    Pcie,
+    Power,
+    Rate,
+    Whole,
+)
+from epochcast.regressor.profile import STRICT, Share
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
@@ -60,13 +68,13 @@ class Gpu:
     __pydantic_config__: ClassVar = STRICT
 
     name: str
-    compute_capability: float
-    sm_count: Whole
-    cuda_cores: Whole
-    boost_clock: float
-    memory: Whole
-    memory_bandwidth: float
-    tdp: float
+    compute_capability: Annotated[Capability, Gt(0)]
+    sm_count: Annotated[Number, Gt(0)]
+    cuda_cores: Annotated[Number, Gt(0)]
+    boost_clock: Annotated[Clock, Gt(0)]
+    memory: Annotated[Memory, Gt(0)]
+    memory_bandwidth: Annotated[Bandwidth, Gt(0)]
+    tdp: Annotated[Power, Gt(0)]
     vendor: str = "NVIDIA"
     nvml_name: str | None = None
     aliases: tuple[str, ...] = ()
@@ -75,32 +83,32 @@ class Gpu:
     usual_for: tuple[str, ...] = ()
     architecture: str | None = None
     memory_type: str | None = None
-    tensor_cores: Whole | None = None
-    base_clock: float | None = None
-    memory_clock: float | None = None
-    memory_bus_width: Whole | None = None
-    l2_cache: Whole | None = None
-    l1_cache_per_sm: Whole | None = None
-    shared_memory_per_sm: Whole | None = None
-    shared_memory_per_block: Whole | None = None
-    max_threads_per_sm: Whole | None = None
-    max_warps_per_sm: Whole | None = None
-    max_blocks_per_sm: Whole | None = None
-    max_resident_grids: Whole | None = None
-    fp64_flops: float | None = None
-    fp32_flops: float | None = None
-    fp16_flops: float | None = None
-    fp16_tensor_flops: float | None = None
-    bf16_tensor_flops: float | None = None
-    tf32_tensor_flops: float | None = None
-    fp64_tensor_flops: float | None = None
-    fp8_tensor_flops: float | None = None
-    pcie_gen: Whole | None = None
-    pcie_width: Whole | None = None
-    nvlink_bandwidth: float | None = None
+    tensor_cores: Number | None = None
+    base_clock: Clock | None = None
+    memory_clock: Clock | None = None
+    memory_bus_width: BusWidth | None = None
+    l2_cache: Cache | None = None
+    l1_cache_per_sm: Cache | None = None
+    shared_memory_per_sm: Cache | None = None
+    shared_memory_per_block: Cache | None = None
+    max_threads_per_sm: Number | None = None
+    max_warps_per_sm: Number | None = None
+    max_blocks_per_sm: Number | None = None
+    max_resident_grids: Number | None = None
+    fp64_flops: Rate | None = None
+    fp32_flops: Rate | None = None
+    fp16_flops: Rate | None = None
+    fp16_tensor_flops: Rate | None = None
+    bf16_tensor_flops: Rate | None = None
+    tf32_tensor_flops: Rate | None = None
+    fp64_tensor_flops: Rate | None = None
+    fp8_tensor_flops: Rate | None = None
+    pcie_gen: Pcie | None = None
+    pcie_width: Pcie | None = None
+    nvlink_bandwidth: Bandwidth | None = None
     nvlink_bridge: Whole | None = None
-    copy_engines: Whole | None = None
-    power_sampled: float | None = None
+    copy_engines: Number | None = None
+    power_sampled: Share | None = None
     unverified: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
 
@@ -226,18 +234,23 @@ def _either(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _gpu(table: dict[str, Any], origin: str) -> Gpu:
-    """Check one [[gpu]] table and build the GPU from it."""
-    what = f"{origin}: GPU {table.get('name', 'without a name')!r}"
+def build_gpu(table: dict[str, Any], what: str) -> Gpu:
+    """The GPU of a [[gpu]] table, with what its architecture decides.
+
+    Args:
+        table: fields of a :class:`Gpu`.
+        what: the table's name in messages.
+
+    Raises:
+        InputError: a field is missing, unknown or impossible.
+    """
     try:
         gpu = _with_architecture(_ADAPTER.validate_json(json.dumps(table, default=str)))
     except ValidationError as error:
         raise InputError(describe(error, what, _FIELDS)) from error
-    for figure in (*FIGURES, "nvlink_bridge", "power_sampled"):
-        value = getattr(gpu, figure)
-        if value or (value is not None and figure in _REQUIRED):  # 0 of another stands for "has none"
-            check_figure(what, figure, value)
-    check_lanes(what, gpu.cuda_cores, gpu.sm_count)
+    if not 8 <= gpu.cuda_cores / gpu.sm_count <= 512:  # Tesla (2006) had 8; the two are easily swapped
+        lanes = f"cuda_cores is {gpu.cuda_cores} and sm_count {gpu.sm_count}"
+        raise InputError(f"{what}: {lanes}; an SM has 8 to 512 cores, correct one of them")
     for name in (gpu.name, *gpu.aliases):
         if not _key(name):
             raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give a name with one")
@@ -275,7 +288,7 @@ def _read(text: str, origin: str) -> list[Gpu]:
         raise InputError(f"{origin} is not TOML: {error}") from error
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{origin} holds no [[gpu]] table; add one per GPU")
-    gpus = [_gpu(table, origin) for table in tables]
+    gpus = [build_gpu(table, f"{origin}: GPU {table.get('name', 'without a name')!r}") for table in tables]
     names = [gpu.name for gpu in gpus]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{origin} holds GPU {twice[0]!r} twice; keep one")

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
 from epochcast.regressor.errors import InputError
 
@@ -57,24 +57,20 @@ def require_place(folder: Path, kind: type[Manifest]) -> None:
         InputError: something else is there, or the folder around it cannot be written to.
     """
     folder = folder.resolve()
-    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or _name_of(folder) == _name(kind.SCHEMA))):
+    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or _is_kind(folder, kind))):
         raise InputError(f"{str(folder)!r} exists but has no model of `{kind.COMMAND}`; name a new folder")
     around = next(each for each in folder.parents if each.exists())
     if not around.is_dir() or not os.access(around, os.W_OK):
         raise InputError(f"cannot write the model to {str(folder)!r}: {str(around)!r} is not writable; name another folder")
 
 
-def _name_of(folder: Path) -> str:
-    """The kind of the model in a folder, which may be damaged otherwise; no name where there is none."""
+def _is_kind(folder: Path, kind: type[Manifest]) -> bool:
+    """Whether the folder has a model of this kind, of any version; it may be damaged otherwise."""
     try:
-        return _name(_stored(folder).get("schema"))
+        schema = str(_stored(folder).get("schema"))
     except (OSError, ValueError):
-        return ""
-
-
-def _name(schema: object) -> str:
-    """The kind of a model, without the version: ``epochcast.regressor`` of ``epochcast.regressor/v6``."""
-    return str(schema).partition("/")[0]
+        return False
+    return schema.partition("/")[0] == kind.SCHEMA.partition("/")[0]
 
 
 def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -131,15 +127,15 @@ def load(folder: Path, kind: type[Kind]) -> tuple[Kind, dict[str, Any]]:
         raise InputError(
             f"there is no model in {str(folder)!r} ({MANIFEST}: {error.strerror}); train one with `{kind.COMMAND}`"
         ) from error
-    _require_kind(stored, folder, kind)
+    if (schema := stored.get("schema")) != kind.SCHEMA:
+        by = f" (epochcast {stored.get('epochcast')!s:.20}, `{stored.get('command')!s:.60}`)"
+        raise InputError(
+            f"the model in {str(folder)!r} has schema {schema!r:.60}{by}; this version reads {kind.SCHEMA!r}: train it with "
+            f"`{kind.COMMAND}`, or name another model"
+        )
     if stored.get("fingerprint") != fingerprint({key: value for key, value in stored.items() if key != "fingerprint"}):
         raise InputError(f"{place} was changed after training (its fingerprint differs); train it again")
-    try:
-        manifest = kind.model_validate_json(json.dumps(stored))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{place} is of another version of epochcast ({key}: {first['msg']}); train it again") from error
+    manifest = kind.model_validate_json(json.dumps(stored))
     try:
         arrays = _content(folder / ARRAYS)
     except OSError as error:
@@ -155,21 +151,6 @@ def load(folder: Path, kind: type[Kind]) -> tuple[Kind, dict[str, Any]]:
                 inside = inside.setdefault(part, {})
             inside[last] = array
     return manifest, nested
-
-
-def _require_kind(stored: Mapping[str, Any], folder: Path, kind: type[Manifest]) -> None:
-    """Refuse another kind of model, or another version."""
-    schema, command, writer = (stored.get(key) for key in ("schema", "command", "epochcast"))
-    if schema == kind.SCHEMA:
-        return
-    by = f" (epochcast {writer:.20} wrote it)" if isinstance(writer, str) else ""
-    if isinstance(command, str) and command != kind.COMMAND:
-        raise InputError(
-            f"the model in {str(folder)!r} was written by `{command:.60}`, but a model of `{kind.COMMAND}` is needed: "
-            f"name another model{by}"
-        )
-    has = f"has schema {schema!r:.60}; this version reads {kind.SCHEMA!r}"
-    raise InputError(f"the model in {str(folder)!r} {has}, train it again with `{kind.COMMAND}`{by}")
 
 
 def _stored(folder: Path) -> dict[str, Any]:

@@ -90,8 +90,8 @@ def at(pairs: Sequence[Pair], rows: NDArray[np.intp]) -> list[Pair]:
 
 def gpu_names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     """Catalogue names of each pair's source and target, shape (n,) each."""
-    sources, targets = zip(*(pair.gpus for pair in pairs), strict=True) if pairs else ((), ())
-    return np.array(sources, dtype=np.str_), np.array(targets, dtype=np.str_)
+    names = np.array([pair.gpus for pair in pairs], dtype=np.str_).reshape(-1, 2)
+    return names[:, 0], names[:, 1]
 
 
 def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -15,11 +15,12 @@ from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.pairs import Pair, source_seconds, target_seconds
 from epochcast.regressor.prediction import Prediction
-from epochcast.regressor.predictor import Progress, RecipePredictor, RegressorManifest, predicted
+from epochcast.regressor.predictor import RecipePredictor, RegressorManifest, predicted
 from epochcast.regressor.profile import METRICS, STATISTICS, Profile
-from epochcast.regressor.protocols import Rows, out_of_fold
+from epochcast.regressor.protocols import Rows
 from epochcast.regressor.recipes import PaperRecipe, Recipe
-from epochcast.regressor.scoring import conformal_quantile, score
+from epochcast.regressor.reliability import Progress, leave_out
+from epochcast.regressor.scoring import conformal_quantile
 
 Route = Literal["stack", "new-gpu"]
 
@@ -46,19 +47,10 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
         cls, pairs: Sequence[Pair], unfitted: PaperRecipe, progress: Progress
     ) -> tuple[dict[str, dict[str, float]], dict[str, ScaledInterval]]:
         """Leave models (else workloads) and GPUs out: a dozen fits."""
-        seconds = target_seconds(pairs)
-        accuracy: dict[str, dict[str, float]] = {}
-
-        def errors(protocol: str, also: Callable[[Recipe, Rows], object] = lambda fitted, test: None) -> NDArray[np.float64]:
-            """Log errors of what was left out, shape (n,)."""
-
-            def step(done: int, folds: int) -> None:
-                progress(f"{protocol}: fit {done + 1} of {folds}")
-
-            guess, _, _ = out_of_fold(pairs, protocol, unfitted, progress=step, also=also)
-            accuracy[protocol] = asdict(score(seconds, guess))
-            return np.log(guess / seconds)
-
+        protocol, figures, errors = leave_out(pairs, ("P3", "P2"), unfitted, progress)
+        sizes = Counter(pair.source.group for pair in pairs)  # each by the root of its size: one has many pairs
+        weights = np.array([1 / np.sqrt(sizes[pair.source.group]) for pair in pairs])
+        known = ScaledInterval(conformal_quantile(errors, weights), protocol, len(errors))
         from_new: list[NDArray[np.float64]] = []  # P4 seen from the other end, where the recipe errs more
 
         def add_from_new(fitted: Recipe, test: Rows) -> None:
@@ -66,18 +58,12 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
             from_new.append(np.log(fitted.predict(out) / target_seconds(out)))
 
         try:
-            protocol, left_out = "P3", errors("P3")
-        except InputError:
-            protocol, left_out = "P2", errors("P2")
-        sizes = Counter(pair.source.group for pair in pairs)  # each by the root of its size: one has many pairs
-        weights = np.array([1 / np.sqrt(sizes[pair.source.group]) for pair in pairs])
-        intervals = {"stack": ScaledInterval(conformal_quantile(left_out, weights), protocol, len(left_out))}
-        try:
-            of_new = np.concatenate([errors("P4", add_from_new), *from_new])
-            intervals["new-gpu"] = ScaledInterval(conformal_quantile(of_new), "P4", len(of_new))
+            _, of_new, into_new = leave_out(pairs, ("P4",), unfitted, progress, add_from_new)
         except InputError:  # of two GPUs none can be left out
-            intervals["new-gpu"] = intervals["stack"]
-        return accuracy, intervals
+            return {protocol: figures}, {"stack": known, "new-gpu": known}
+        errors = np.concatenate([into_new, *from_new])
+        new = ScaledInterval(conformal_quantile(errors), "P4", len(errors))
+        return {protocol: figures, "P4": of_new}, {"stack": known, "new-gpu": new}
 
     @property
     def metrics(self) -> tuple[str, ...]:

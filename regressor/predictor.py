@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -22,13 +22,13 @@ from epochcast.regressor.model_folder import Manifest, fingerprint, load, save
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions, precision_metrics
+from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes import PaperRecipe
 from epochcast.regressor.recipes.default import DefaultRecipe
-from epochcast.regressor.reliability import measure_reliability
+from epochcast.regressor.reliability import Progress, measure_reliability
 from epochcast.regressor.scaling import GpuCountScaling
 from epochcast.regressor.telemetry import METRICS, has_telemetry
 
@@ -48,8 +48,6 @@ _BATCH_BY_MEMORY = 1.15
 
 
 FittedRecipe = TypeVar("FittedRecipe", DefaultRecipe, PaperRecipe)
-Progress = Callable[[str], object]
-"""Called with the name of each step before it."""
 
 
 class RegressorManifest(Manifest):
@@ -146,9 +144,17 @@ class RecipePredictor(ABC, Generic[FittedRecipe]):
         """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (decision 0042)."""
         return GpuCountScaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
-    @abstractmethod
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
+        gpu, gpus = self.catalog[prediction.gpu], prediction.gpus
+        batch = max(gpu.memory / source.memory, 1.0) ** _BATCH_BY_MEMORY
+        if batch == 1:
+            return prediction
+        scaling = GpuCountScaling()
+        log_factor = scaling.log_seconds(gpu, gpus, batch) - scaling.log_seconds(gpu, gpus)
+        log_factor -= _OF_BATCH * math.log(batch)
+        why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
+        return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, completely or not at all; an older model there is replaced.
@@ -212,24 +218,27 @@ class LatencyPredictor(RecipePredictor[DefaultRecipe]):
 
     def _answered(self, pairs: Sequence[Pair], requested: Set[str]) -> Iterator[Prediction]:
         answers, profile = self.answer(pairs), pairs[0].source
-        likely = likely_precisions(profile, pairs[0].source_gpu)[0]
+        likely, evidence = likely_precisions(profile, pairs[0].source_gpu)
         ordered = self._ordered(pairs, answers.log_ratio, likely, answers.routes)
         of_each = {name: answers.in_precision[:, PRECISIONS.index(name)] for name in likely if len(likely) > 1}
         by_precision = {name: self._ordered(pairs, log_ratio, [name], answers.routes) for name, log_ratio in of_each.items()}
         if by_precision:  # between them, also where their order moved them
             ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
         widths = half_widths(self.intervals, answers)
+        low, ratio, high = (_waited(profile, ordered + side * widths).tolist() for side in (-1, 0, 1))
+        of_precision = {name: _waited(profile, log_ratio).tolist() for name, log_ratio in by_precision.items()}
+        shown = {name for name in ("tensor_active", "fp16_active") if name in evidence}
         for row, pair in enumerate(pairs):
             if pair.target_gpu.name not in requested:
                 continue
-            each: dict[str, float] = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
-            route, log_ratio, width = str(answers.routes[row]), float(ordered[row]), float(widths[row])
+            each: dict[str, float] = {name: of[row] for name, of in of_precision.items()}
+            route = str(answers.routes[row])
             yield predicted(
                 pair,
-                (_waited(profile, log_ratio - width), _waited(profile, log_ratio), _waited(profile, log_ratio + width)),
+                (low[row], ratio[row], high[row]),
                 route=route,
                 support=float(answers.support[row]),
-                features=self._features(pair, route),
+                features=tuple(sorted(shown | self._used(pair, route))),
                 by_precision=each,
                 why=why(
                     pair,
@@ -238,21 +247,9 @@ class LatencyPredictor(RecipePredictor[DefaultRecipe]):
                     protocol=self.intervals[str(answers.cells[row])].protocol,
                     calibrations=self.calibrations,
                     by_precision=each,
-                    moved=log_ratio - float(answers.log_ratio[row]),
+                    moved=float(ordered[row] - answers.log_ratio[row]),
                 ),
             )
-
-    def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
-        """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
-        gpu, gpus = self.catalog[prediction.gpu], prediction.gpus
-        batch = max(gpu.memory / source.memory, 1.0) ** _BATCH_BY_MEMORY
-        if batch == 1:
-            return prediction
-        scaling = GpuCountScaling()
-        log_factor = scaling.log_seconds(gpu, gpus, batch) - scaling.log_seconds(gpu, gpus)
-        log_factor -= _OF_BATCH * math.log(batch)
-        why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
-        return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
 
     def _ordered(
         self,
@@ -267,15 +264,12 @@ class LatencyPredictor(RecipePredictor[DefaultRecipe]):
         kept = np.append((routes == "telemetry") & like, True)
         return in_order(np.append(log_ratio, 0.0), gpus, precisions, kept)[:-1]
 
-    def _features(self, pair: Pair, route: str) -> tuple[str, ...]:
-        """The metrics of the profile that an answer of this route uses."""
-        profile = pair.source
-        used = set(precision_metrics(profile, pair.source_gpu))
-        if self.recipe.uses_telemetry(pair) or (route == CALIBRATED and has_telemetry(profile)):
-            used |= set(METRICS)
-        elif busy := busy_share(profile)[1]:
-            used.add(busy)
-        return tuple(sorted(used))
+    def _used(self, pair: Pair, route: str) -> set[str]:
+        """The metrics of the profile that an answer of this route uses, but for those that show the precision."""
+        if self.recipe.uses_telemetry(pair) or (route == CALIBRATED and has_telemetry(pair.source)):
+            return set(METRICS)
+        busy = busy_share(pair.source)[1]
+        return {busy} if busy else set()
 
 
 def predicted(pair: Pair, ratios: tuple[float, float, float], **answered: Any) -> Prediction:
@@ -290,8 +284,7 @@ def predicted(pair: Pair, ratios: tuple[float, float, float], **answered: Any) -
     seconds = low = high = None
     if profile.epoch_s is not None:
         # Log widths of the ratio and of the profile's own epoch are independent, so squares add.
-        own_below = math.log(profile.epoch_s / (profile.epoch_s_low or profile.epoch_s))
-        own_above = math.log((profile.epoch_s_high or profile.epoch_s) / profile.epoch_s)
+        own_below, own_above = profile.epoch_widths
         seconds = profile.epoch_s * ratio
         low = seconds * math.exp(-math.hypot(math.log(ratio / ratio_low), own_below))
         high = seconds * math.exp(math.hypot(math.log(ratio_high / ratio), own_above))
@@ -309,13 +302,14 @@ def predicted(pair: Pair, ratios: tuple[float, float, float], **answered: Any) -
     )
 
 
-def _waited(profile: Profile, log_ratio: float) -> float:
-    """The ratio if what the job waits for its checkpoints stays, beyond the idle time that the log ratio holds already.
+def _waited(profile: Profile, log_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The ratios if what the job waits for its checkpoints stays, beyond the idle time that the log ratios hold already.
 
     GPUs that wait for the one that saves look busy.
     """
-    ratio, busy = math.exp(log_ratio), busy_share(profile)[0]
+    ratio, busy = np.exp(log_ratio), busy_share(profile)[0]
     looks_busy = min(max(profile.wait_share - (1 - busy), 0.0), busy)
     if not looks_busy:
         return ratio
-    return ratio + looks_busy * (1 - max(ratio - (1 - busy), 0.0) / busy)
+    waited: NDArray[np.float64] = ratio + looks_busy * (1 - np.maximum(ratio - (1 - busy), 0.0) / busy)
+    return waited

@@ -6,6 +6,7 @@ from itertools import product
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
@@ -18,9 +19,40 @@ from epochcast.regressor.recipes.default import TYPE_UNKNOWN, DefaultRecipe
 from epochcast.regressor.scoring import FEWEST_ERRORS, score
 from epochcast.regressor.telemetry import has_telemetry
 
+Progress = Callable[[str], object]
+"""Called with the name of each step before it."""
+
+
+def leave_out(
+    pairs: Sequence[Pair],
+    protocols: Sequence[str],
+    unfitted: Recipe,
+    progress: Progress,
+    also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
+    families: bool = False,
+) -> tuple[str, dict[str, float], NDArray[np.float64]]:
+    """The first of the protocols that the data suffice for, its error figures, and log errors of the pairs, shape (n,).
+
+    Raises:
+        InputError: they suffice for none.
+    """
+    for protocol in protocols:
+
+        def step(done: int, folds: int, of: str = protocol) -> None:
+            progress(f"{of}: fit {done + 1} of {folds}")
+
+        try:
+            seconds, *_ = out_of_fold(pairs, protocol, unfitted, progress=step, also=also, families=families)
+        except InputError as error:
+            refused = error
+        else:
+            actual = target_seconds(pairs)
+            return protocol, asdict(score(actual, seconds)), np.log(seconds / actual)
+    raise refused
+
 
 def measure_reliability(
-    pairs: Sequence[Pair], unfitted: DefaultRecipe, progress: Callable[[str], object] = lambda step: None
+    pairs: Sequence[Pair], unfitted: DefaultRecipe, progress: Progress = lambda step: None
 ) -> tuple[dict[str, dict[str, float]], dict[str, ScaledInterval]]:
     """Leave families (P3; workloads, P2, where they are not known) and GPUs (P4) out in turn.
 
@@ -36,28 +68,6 @@ def measure_reliability(
     """
     accuracy: dict[str, dict[str, float]] = {}
     intervals: dict[str, ScaledInterval] = {}
-    # Without a GPU left out, a fold may lack one by chance, which counts for nothing.
-    for protocols, cells in ((("P3", "P2"), ("speeds", "telemetry")), (("P4",), ("specifications",))):
-        for protocol in protocols:
-            try:
-                accuracy[protocol], found = _left_out(pairs, protocol, cells, unfitted, progress)
-            except InputError:
-                if protocol == "P2":
-                    raise
-                continue
-            intervals |= found
-            break
-    return accuracy, _with_all_cells(intervals)
-
-
-def _left_out(
-    pairs: Sequence[Pair],
-    protocol: str,
-    cells: Sequence[str],
-    unfitted: DefaultRecipe,
-    progress: Callable[[str], object],
-) -> tuple[dict[str, float], dict[str, ScaledInterval]]:
-    """Error figures of a protocol, and the interval of each cell that has errors enough."""
     rows: list[Rows] = []
     given: list[Answers] = []
 
@@ -70,19 +80,26 @@ def _left_out(
                 questions = [replace(pair, source=as_new(pair.source, stated, recorded)) for pair in left_out]
                 given.append(cast(DefaultRecipe, recipe).answer(questions))
 
-    def step(done: int, folds: int) -> None:
-        progress(f"{protocol}: fit {done + 1} of {folds}")
-
-    predicted, *_ = out_of_fold(pairs, protocol, unfitted, progress=step, also=ask, families=True)
-    row, answers = np.concatenate(rows), Answers.concatenate(given)
-    errors = answers.log_ratio - np.log(actual_ratio(pairs))[row]
     groups = np.array([pair.source.group or pair.source.workload or "" for pair in pairs])
-    answers, found = replace(answers, groups=groups[row]), {}
-    for cell in (name + end for name in cells for end in ("", TYPE_UNKNOWN)):
-        here = np.flatnonzero(answers.cells == cell)
-        if len(here) >= FEWEST_ERRORS:
-            found[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
-    return asdict(score(target_seconds(pairs), predicted)), found
+    # Without a GPU left out, a fold may lack one by chance, which counts for nothing.
+    for protocols, cells in ((("P3", "P2"), ("speeds", "telemetry")), (("P4",), ("specifications",))):
+        rows.clear()
+        given.clear()
+        try:
+            protocol, figures, _ = leave_out(pairs, protocols, unfitted, progress, ask, families=True)
+        except InputError:
+            if not accuracy:
+                raise
+            continue
+        accuracy[protocol] = figures
+        row, answers = np.concatenate(rows), Answers.concatenate(given)
+        answers = replace(answers, groups=groups[row])
+        errors = answers.log_ratio - np.log(actual_ratio(pairs))[row]
+        for cell in (name + end for name in cells for end in ("", TYPE_UNKNOWN)):
+            here = np.flatnonzero(answers.cells == cell)
+            if len(here) >= FEWEST_ERRORS:
+                intervals[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
+    return accuracy, _with_all_cells(intervals)
 
 
 def as_new(profile: Profile, stated: bool, recorded: bool) -> Profile:

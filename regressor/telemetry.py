@@ -22,7 +22,7 @@ from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names
-from epochcast.regressor.precision import Precision, kind_of, likely_precisions
+from epochcast.regressor.precision import KIND, Precision, likely_precisions
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures
 
@@ -70,7 +70,7 @@ class TelemetryModel:
         sources, targets = gpu_names(pairs)
         self.gpus = sorted({*sources.tolist(), *targets.tolist()})
         likely = {name for pair in pairs for name in likely_precisions(pair.source, pair.source_gpu)[0]}
-        self.kinds = sorted({kind_of(precision) for precision in likely})
+        self.kinds = sorted({KIND[precision] for precision in likely})
         self.types = sorted({pair.source.type for pair in pairs if pair.source.type})
         self.workloads = _counts(pairs)
         raw, change = statistics_of(pairs), sheet_change(pairs)
@@ -88,7 +88,7 @@ class TelemetryModel:
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
         """Whether jobs of this arithmetic and type were recorded; an unknown type counts as theirs."""
-        return kind_of(precision) in self.kinds and (profile.type is None or profile.type in self.types)
+        return KIND[precision] in self.kinds and (profile.type is None or profile.type in self.types)
 
     def compare(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Ratios:
         """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each.

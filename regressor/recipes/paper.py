@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from catboost import CatBoostRegressor
@@ -71,8 +71,7 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
         return seconds
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(NamedTuple):
     """A fitted stack that can be stored: scikit-learn's trees as arrays, in float64 to answer as it does.
 
     ``meta`` answers from the two columns that ``forest`` and ``booster`` answer, in seconds.

@@ -40,11 +40,9 @@ def test_units_become_base_units_and_names_ours(tmp_path: Path, table: pd.DataFr
     ("column", "value", "message"),
     [
         ("power_drawW_mean", "[N/A]", r"row 3: power_drawW_mean is '\[N/A\]'"),
-        ("utilization_gpu_mean", float("nan"), "row 3: utilization_gpu_mean is .*nan"),
         ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is .*inf"),
         ("utilization_gpu_max", 120.0, "'gpu_utilization' ranges"),
         ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is .*0"),
-        ("one_epoch_average_second", -1.0, "row 3: one_epoch_average_second is .*-1"),
         ("model", None, "row 3: model is nan; fill it"),
     ],
 )
@@ -129,9 +127,10 @@ def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile]
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
     with pytest.raises(InputError, match=r"holds no profile: a folder holds \*\.json"):
         load_corpus(tmp_path)
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(InputError, match=r"a\.json is not a profile"):
-        load_corpus(tmp_path)
+    for text in ("{", "[" * 100_000):  # nested too deep
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(InputError, match=r"a\.json is not a profile"):
+            load_corpus(tmp_path)
     (tmp_path / "a.jsonl").write_text(json.dumps(profile_json(make_profile())) + "\n{}")
     with pytest.raises(InputError, match=r"line 2 of .* is not a profile: the profile's schema is None"):
         load_corpus(tmp_path / "a.jsonl")
@@ -160,9 +159,3 @@ def test_seconds_that_are_not_of_the_same_thing_make_no_pair(
     runs = [make_profile("T4", workload="w"), make_profile("A10G", workload="w", **changes)]
     with pytest.raises(InputError, match=says):
         make_pairs(runs, catalog)
-
-
-def test_json_nested_too_deep_is_no_profile(tmp_path: Path) -> None:
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(InputError, match=r"deep\.json is not a profile"):
-        load_corpus(tmp_path)

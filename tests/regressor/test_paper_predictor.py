@@ -11,7 +11,6 @@ import pytest
 
 from epochcast.regressor import Catalog, InputError, PaperPredictor, Profile
 from epochcast.regressor.features import paper_features
-from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes import PaperRecipe
 
@@ -83,15 +82,3 @@ def test_data_too_few_for_models_and_gpus_still_have_an_interval(
     fitted.save(tmp_path / "m")
     with pytest.raises(InputError, match="protocol P2, which training also uses, needs 5"):
         PaperPredictor.fit(two[:6], catalog, SMALL)
-
-
-@pytest.mark.parametrize("name", [MANIFEST, ARRAYS])
-def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
-    content = bytearray((model / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (model / name).write_bytes(content)
-    with pytest.raises(InputError, match="again"):
-        PaperPredictor.load(model, catalog)
-    (model / name).unlink()
-    with pytest.raises(InputError, match=r"lacks|there is no model"):
-        PaperPredictor.load(model, catalog)

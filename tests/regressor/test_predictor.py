@@ -1,19 +1,14 @@
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, LatencyPredictor, Prediction, Profile
 from epochcast.regressor.intervals import half_widths
-from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
-from epochcast.regressor.predictor import RegressorManifest
 from epochcast.regressor.profile import STATISTICS
-from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.recipes.default import TYPE_UNKNOWN
 
@@ -122,70 +117,6 @@ def test_saved_model_answers_alike_and_is_the_same_bytes(
     assert {file.name: file.read_bytes() for file in saved.iterdir()} == {
         file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()
     }
-
-
-def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles: list[Profile]) -> None:
-    assert {file.name for file in saved.iterdir()} == {"model.json", "arrays.npz"}
-    assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
-    manifest = (saved / "model.json").read_text()
-    assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
-    assert json.loads(manifest)["training"]["fingerprint"] == fingerprint([profile_json(one) for one in made_up_profiles])
-
-
-def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, predictor: LatencyPredictor) -> None:
-    predictor.save(saved)
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-    (tmp_path / "empty").mkdir()
-    predictor.save(tmp_path / "empty")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("x")
-    (tmp_path / "file").write_text("x")
-    for place in ("mine", "file"):
-        with pytest.raises(InputError, match="has no model of `epochcast fit regressor`; name a new folder"):
-            predictor.save(tmp_path / place)
-    with pytest.raises(InputError, match="cannot write the model"):
-        predictor.save(tmp_path / "file" / "below")
-    assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
-
-
-def test_saves_to_where_it_stands_and_through_a_link(
-    tmp_path: Path, saved: Path, predictor: LatencyPredictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "link").symlink_to(saved)
-    predictor.save(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    predictor.save(Path())
-    for folder in ("model", "here"):
-        assert LatencyPredictor.load(tmp_path / folder).training == predictor.training
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "model"]
-
-
-def change_manifest(folder: Path, **changes: Any) -> None:
-    manifest = json.loads((folder / "model.json").read_text()) | changes
-    (folder / "model.json").write_text(json.dumps(manifest))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: (folder / "model.json").unlink(), r"there is no model in .*train one with `epochcast fit regressor`"),
-        (lambda folder: (folder / "arrays.npz").unlink(), r"lacks arrays\.npz"),
-        (lambda folder: (folder / "model.json").write_text("{"), "is not JSON"),
-        (lambda folder: (folder / "model.json").write_text("[]"), "has schema None"),
-        (
-            lambda folder: change_manifest(folder, schema="epochcast.regressor/v0"),
-            f"v0'; this version reads '{RegressorManifest.SCHEMA}'",
-        ),
-        (lambda folder: change_manifest(folder, intervals={}), r"model\.json in .* was changed after training"),
-        (lambda folder: (folder / "arrays.npz").write_bytes(b""), r"arrays\.npz in .* was changed after training"),
-    ],
-)
-def test_damaged_models_are_refused(saved: Path, damage: Callable[[Path], object], message: str) -> None:
-    damage(saved)
-    with pytest.raises(InputError, match=message):
-        LatencyPredictor.load(saved)
 
 
 def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, make_profile: Callable[..., Profile]) -> None:
