@@ -112,6 +112,9 @@ class Gpu:
     unverified: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # of forty fields it would take a tenth of a prediction
+
     @property
     def effective_flops(self) -> float:
         """FP32 FLOP/s without credit for dual issue: a GA10x, AD10x or GB20x SM counts as 64 lanes, as a GA100 SM is.
