@@ -95,7 +95,7 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
                 (ratio * math.exp(-interval.multiple), ratio, ratio * math.exp(interval.multiple)),
                 why="; ".join(why),
                 route=route,
-                support=float(self._is_within(profile)),
+                support=float(not self._beyond(profile)),
                 features=self.metrics,
             )
 
@@ -106,14 +106,11 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
         return f"{of}: {limits}{self._beyond(profile)}"
 
     def _beyond(self, profile: Profile) -> str:
-        if self._is_within(profile):
+        """What to say of an epoch outside those of the training; nothing of one among them."""
+        low, high = self.recipe.seconds_
+        if profile.epoch_s is not None and low <= profile.epoch_s <= high:
             return ""
-        low, high = self.recipe.seconds_
         return f"; {profile.epoch_s:g} s are outside its training range of {low:.3g} to {high:.3g} s, so no interval is valid"
-
-    def _is_within(self, profile: Profile) -> bool:
-        low, high = self.recipe.seconds_
-        return profile.epoch_s is not None and low <= profile.epoch_s <= high
 
     def _check(self, profile: Profile) -> None:
         lacks = [name for name in self.metrics if name not in profile.metrics]
