@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,6 @@ from epochcast.regressor.protocols import Rows
 from epochcast.regressor.recipes import PaperRecipe, Recipe
 from epochcast.regressor.reliability import Progress, leave_out
 from epochcast.regressor.scoring import conformal_quantile
-
-Route = Literal["stack", "new-gpu"]
 
 PASSES = "on 96 traces of real GPUs the paper's passes were 76 % off (median)"
 """From docs/accuracy.md, "Paper by paper"."""
@@ -82,7 +79,7 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
             raise InputError(f"the model of pipeline 'paper' answers {seconds.min():g} s; train it again")
         for pair, answer in zip(pairs, seconds.tolist(), strict=True):
             new = [gpu for gpu in pair.gpus if gpu not in self.training["gpus"]]
-            route: Route = "new-gpu" if new else "stack"
+            route = "new-gpu" if new else "stack"
             interval, ratio = self.intervals[route], answer / float(source_seconds([pair])[0])
             measured = f"nothing was measured on {' and '.join(new)}; {_BEYOND}" if new else "jobs measured on both GPUs"
             why = [
