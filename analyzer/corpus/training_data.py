@@ -22,25 +22,29 @@ _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
-    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Runs on a CPU or on a GPU that the
+    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Traces of a CPU or of a GPU that the
     catalogue lacks are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming the
     file that is not what it must be.
     """
     profiles: list[Profile] = []
+    recorded: list[Profile] = []
     for path in paths:
-        profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
+        if path.is_dir() and _traces(path):
+            recorded += trace_profiles(path, catalog)
+        else:
+            profiles += load_corpus(path)
     reasons: dict[str, str] = {}
-    for profile in profiles:
+    for profile in recorded:
         try:
             catalog.resolve(profile.gpu)
         except ValueError as error:  # the regressor's InputError: unknown or ambiguous
             reasons[profile.gpu] = str(error)
-    counts = Counter(profile.gpu for profile in profiles)
+    counts = Counter(profile.gpu for profile in recorded)
     left_out = [
         f"{counts[device]} {'run' if counts[device] == 1 else 'runs'} on {device} left out: {reason}"
         for device, reason in reasons.items()
     ]
-    usable = [profile for profile in profiles if profile.gpu not in reasons]
+    usable = profiles + [profile for profile in recorded if profile.gpu not in reasons]
     if not usable:
         reason = f": {'; '.join(left_out)}" if left_out else ""
         named = ", ".join(repr(str(path)) for path in paths) or "what was given"
