@@ -22,9 +22,9 @@ _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
-    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Traces of a CPU or of a GPU that the
-    catalogue lacks are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming the
-    file that is not what it must be.
+    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Traces of a CPU, or of a GPU that
+    the catalogue lacks, are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming
+    the file that is not what it must be.
     """
     profiles: list[Profile] = []
     recorded: list[Profile] = []
