@@ -1,44 +1,28 @@
 """Latency prediction: one profile in, latency on every target GPU out.
 
-Names are loaded when they are first used: a node's analyzer makes profiles, and must not load what only predictions need
+What predicts is loaded when it is first used: a node's analyzer makes profiles, and must not load what only predictions need
 (pandas, scikit-learn, CatBoost).
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from epochcast.regressor.corpora import load_corpus as load_corpus
-    from epochcast.regressor.errors import InputError as InputError
-    from epochcast.regressor.gpus import Catalog as Catalog
-    from epochcast.regressor.gpus import Gpu as Gpu
-    from epochcast.regressor.gpus import load_catalog as load_catalog
-    from epochcast.regressor.paper_predictor import PaperPredictor as PaperPredictor
-    from epochcast.regressor.prediction import Prediction as Prediction
-    from epochcast.regressor.predictor import LatencyPredictor as LatencyPredictor
-    from epochcast.regressor.profile import Profile as Profile
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
+from epochcast.regressor.prediction import Prediction
+from epochcast.regressor.profile import Profile
 
-_MODULES = {
-    "Catalog": "gpus",
-    "Gpu": "gpus",
-    "InputError": "errors",
-    "PaperPredictor": "paper_predictor",
-    "Prediction": "prediction",
-    "LatencyPredictor": "predictor",
-    "Profile": "profile",
-    "load_catalog": "gpus",
-    "load_corpus": "corpora",
-}
-__all__ = list(_MODULES)
+if TYPE_CHECKING:
+    from epochcast.regressor.corpora import load_corpus
+    from epochcast.regressor.paper_predictor import PaperPredictor
+    from epochcast.regressor.predictor import LatencyPredictor
+
+_LATER = {"PaperPredictor": "paper_predictor", "LatencyPredictor": "predictor", "load_corpus": "corpora"}
+__all__ = ["Catalog", "Gpu", "InputError", "LatencyPredictor", "PaperPredictor", "Prediction", "Profile", "load_catalog"]
+__all__ += ["load_corpus"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -58,26 +58,21 @@ def predict_energy(profile: Profile, prediction: Prediction, source: Gpu, target
     measured = mean_power(profile)
     if measured is None:
         return None
-    if source == target:
-        power, half = Estimate(measured, measured, measured), 0.0
-    else:
-        power, half = _elsewhere(measured, prediction, source, target)
-    if prediction.seconds is None or profile.epoch_s is None:
+    watts, rule, of_ratio = measured, 0.0, 0.0
+    if source != target:
+        watts, rule = predict_power(measured, source, target, prediction.ratio), _RULE_HALF_WIDTH
+        of_ratio = math.log(prediction.ratio_high / prediction.ratio_low) / 2
+    half = math.hypot(rule, of_ratio / 2)
+    power = Estimate(watts, watts * math.exp(-half), max(watts, min(target.tdp, watts * math.exp(half))))
+    if prediction.seconds is None:
         return Energy(power, None)
-    below = 0.0 if profile.epoch_s_low is None else math.log(profile.epoch_s / profile.epoch_s_low)
-    above = 0.0 if profile.epoch_s_high is None else math.log(profile.epoch_s_high / profile.epoch_s)
-    low, high = math.exp(-math.hypot(half, below)), math.exp(math.hypot(half, above))
-    joules = power.value * prediction.seconds
-    return Energy(power, Estimate(joules, joules * low, joules * high))
-
-
-def _elsewhere(measured: float, prediction: Prediction, source: Gpu, target: Gpu) -> tuple[Estimate, float]:
-    """Power on another GPU [W], and the half-width that the ratio and the rule leave to the energy [log J]."""
-    watts = predict_power(measured, source, target, prediction.ratio)
-    of_ratio = math.log(prediction.ratio_high / prediction.ratio_low) / 2
-    half = math.hypot(_RULE_HALF_WIDTH, of_ratio / 2)
-    power = Estimate(watts, watts * math.exp(-half), min(target.tdp, watts * math.exp(half)))
-    return power, half if watts < target.tdp else math.hypot(_RULE_HALF_WIDTH, of_ratio)
+    if watts >= target.tdp:
+        half = math.hypot(rule, of_ratio)
+    below, above = profile.epoch_widths
+    joules = watts * prediction.seconds
+    return Energy(
+        power, Estimate(joules, joules * math.exp(-math.hypot(half, below)), joules * math.exp(math.hypot(half, above)))
+    )
 
 
 def has_sparse_sensor(gpu: Gpu) -> bool:

@@ -1,85 +1,43 @@
 """What a figure of a GPU's data sheet can be: a user's own file is mostly wrong by a unit, and then the remedy is known."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from epochcast.regressor.errors import InputError
+from pydantic import AfterValidator, BeforeValidator
 
-
-@dataclass(frozen=True)
-class _Range:
-    """Bounds of a figure in its base unit, and factors from other units to it, the likelier first."""
-
-    low: float
-    high: float
-    unit: str
-    factors: tuple[tuple[str, float], ...] = ()
+from epochcast.regressor.profile import Count
 
 
-# Bounds by choice, as those of `_RANGES`.
-_CLOCK = _Range(2e8, 3e10, "Hz", (("MHz", 1e6), ("GHz", 1e9), ("kHz", 1e3)))
-_BANDWIDTH = _Range(5e9, 1e14, "bytes/s", (("GB/s", 1e9), ("TB/s", 1e12)))
-_FLOPS = _Range(1e9, 1e18, "FLOP/s", (("TFLOP/s", 1e12), ("GFLOP/s", 1e9)))
-_CACHE = _Range(1024, 1e10, "bytes", (("KiB", 1024), ("MiB", 1_048_576)))
-_NUMBER = _Range(1, 1e6, "")
+def figure(low: float, high: float, unit: str, **factors: float) -> AfterValidator:
+    """Refuse a number that no GPU has; 0 stands for "has none".
+
+    Args:
+        low, high: bounds, base unit.
+        unit: for the message.
+        factors: from other units to the base unit, the likelier first.
+    """
+
+    def check(value: float) -> float:
+        if value == 0 or low <= value <= high:
+            return value
+        likely = [(other, factor) for other, factor in factors.items() if low <= value * factor <= high]
+        remedy = "it looks like {}, multiply by {:,g}".format(*likely[0]) if likely else "check the source"
+        raise ValueError(f"outside {low:g} to {high:g}{unit and f' {unit}'}; {remedy}")
+
+    return AfterValidator(check)
+
+
+# TOML's 1.6e10 is a float.
+Whole = Annotated[Count, BeforeValidator(lambda number: int(number) if type(number) is float and number % 1 == 0 else number)]
 
 # Wide enough for the GPUs of the next decade; a figure outside is a slip, and a silent one would shift every answer. All bounds
 # are by choice.
-_RANGES = {
-    "compute_capability": _Range(1, 30, "", (("the form 86", 0.1),)),
-    "sm_count": _Range(1, 5000, ""),
-    "cuda_cores": _NUMBER,
-    "tensor_cores": _NUMBER,
-    "base_clock": _CLOCK,
-    "boost_clock": _CLOCK,
-    "memory_clock": _CLOCK,
-    "memory": _Range(5e8, 4e12, "bytes", (("GiB", 2**30), ("MiB", 2**20))),
-    "memory_bandwidth": _BANDWIDTH,
-    "nvlink_bandwidth": _BANDWIDTH,
-    "nvlink_bridge": _Range(2, 1000, "GPUs"),
-    "power_sampled": _Range(0.001, 1, ""),
-    "memory_bus_width": _Range(32, 65_536, "bits", (("bytes", 8),)),
-    "tdp": _Range(5, 5000, "W", (("kW", 1e3), ("mW", 1e-3))),
-    "l2_cache": _CACHE,
-    "l1_cache_per_sm": _CACHE,
-    "shared_memory_per_sm": _CACHE,
-    "shared_memory_per_block": _CACHE,
-    "max_threads_per_sm": _NUMBER,
-    "max_warps_per_sm": _NUMBER,
-    "max_blocks_per_sm": _NUMBER,
-    "max_resident_grids": _NUMBER,
-    "pcie_gen": _Range(1, 20, ""),
-    "pcie_width": _Range(1, 64, "lanes"),
-    "copy_engines": _Range(1, 1000, ""),
-}
-
-
-def check_figure(what: str, name: str, value: float) -> None:
-    """Refuse a number that no GPU has; 0 stands for "has none" and passes (required figures are checked to be above).
-
-    Raises:
-        InputError: ``value`` is outside the range of the figure ``name``.
-    """
-    known = _FLOPS if name.endswith("_flops") else _RANGES[name]
-    if value == 0 or known.low <= value <= known.high:
-        return
-    unit = f" {known.unit}" if known.unit else ""
-    for other, factor in known.factors:
-        if known.low <= value * factor <= known.high:
-            remedy = f"it looks like {other}, multiply by {factor:,g}"
-            break
-    else:
-        remedy = "check the source"
-    bounds = f"outside {known.low:g} to {known.high:g}{unit}"
-    raise InputError(f"{what}: {name} is {value:g}{unit}, {bounds}; {remedy}")
-
-
-def check_lanes(what: str, cuda_cores: int, sm_count: int) -> None:
-    """Refuse CUDA cores and SMs that no GPU has together; they are easily swapped.
-
-    Raises:
-        InputError: there are not 8 (Tesla, 2006) to 512 (by choice) cores in an SM.
-    """
-    if not 8 <= cuda_cores / sm_count <= 512:
-        raise InputError(
-            f"{what}: cuda_cores is {cuda_cores} and sm_count {sm_count}; an SM has 8 to 512 cores, correct one of them"
-        )
+Capability = Annotated[float, figure(1, 30, "", **{"the form 86": 0.1})]
+Number = Annotated[Whole, figure(1, 1e6, "")]
+Clock = Annotated[float, figure(2e8, 3e10, "Hz", MHz=1e6, GHz=1e9, kHz=1e3)]
+Memory = Annotated[Whole, figure(5e8, 4e12, "bytes", GiB=2**30, MiB=2**20)]
+Bandwidth = Annotated[float, figure(5e9, 1e14, "bytes/s", **{"GB/s": 1e9, "TB/s": 1e12})]
+BusWidth = Annotated[Whole, figure(32, 65_536, "bits", bytes=8)]
+Power = Annotated[float, figure(5, 5000, "W", kW=1e3, mW=1e-3)]
+Cache = Annotated[Whole, figure(1024, 1e10, "bytes", KiB=1024, MiB=1_048_576)]
+Rate = Annotated[float, figure(1e9, 1e18, "FLOP/s", **{"TFLOP/s": 1e12, "GFLOP/s": 1e9})]
+Pcie = Annotated[Whole, figure(1, 64, "")]

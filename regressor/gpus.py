@@ -1,19 +1,35 @@
 """The GPU catalogue: static attributes of every GPU that a latency can be predicted for (``gpus.toml``)."""
 
+import json
 import re
-import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
+
+from annotated_types import Gt
+from pydantic import TypeAdapter, ValidationError
 
 from epochcast.architectures import architectures, figures_of
-from epochcast.regressor.errors import InputError
-from epochcast.regressor.gpu_figures import check_figure, check_lanes
+from epochcast.regressor.errors import InputError, describe
+from epochcast.regressor.gpu_figures import (
+    Bandwidth,
+    BusWidth,
+    Cache,
+    Capability,
+    Clock,
+    Memory,
+    Number,
+    Pcie,
+    Power,
+    Rate,
+    Whole,
+)
+from epochcast.regressor.profile import STRICT, Share
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
@@ -49,14 +65,16 @@ class Gpu:
     time that the power sensor sees, missing: all of it.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     name: str
-    compute_capability: float
-    sm_count: int
-    cuda_cores: int
-    boost_clock: float
-    memory: int
-    memory_bandwidth: float
-    tdp: float
+    compute_capability: Annotated[Capability, Gt(0)]
+    sm_count: Annotated[Number, Gt(0)]
+    cuda_cores: Annotated[Number, Gt(0)]
+    boost_clock: Annotated[Clock, Gt(0)]
+    memory: Annotated[Memory, Gt(0)]
+    memory_bandwidth: Annotated[Bandwidth, Gt(0)]
+    tdp: Annotated[Power, Gt(0)]
     vendor: str = "NVIDIA"
     nvml_name: str | None = None
     aliases: tuple[str, ...] = ()
@@ -65,34 +83,37 @@ class Gpu:
     usual_for: tuple[str, ...] = ()
     architecture: str | None = None
     memory_type: str | None = None
-    tensor_cores: int | None = None
-    base_clock: float | None = None
-    memory_clock: float | None = None
-    memory_bus_width: int | None = None
-    l2_cache: int | None = None
-    l1_cache_per_sm: int | None = None
-    shared_memory_per_sm: int | None = None
-    shared_memory_per_block: int | None = None
-    max_threads_per_sm: int | None = None
-    max_warps_per_sm: int | None = None
-    max_blocks_per_sm: int | None = None
-    max_resident_grids: int | None = None
-    fp64_flops: float | None = None
-    fp32_flops: float | None = None
-    fp16_flops: float | None = None
-    fp16_tensor_flops: float | None = None
-    bf16_tensor_flops: float | None = None
-    tf32_tensor_flops: float | None = None
-    fp64_tensor_flops: float | None = None
-    fp8_tensor_flops: float | None = None
-    pcie_gen: int | None = None
-    pcie_width: int | None = None
-    nvlink_bandwidth: float | None = None
-    nvlink_bridge: int | None = None
-    copy_engines: int | None = None
-    power_sampled: float | None = None
+    tensor_cores: Number | None = None
+    base_clock: Clock | None = None
+    memory_clock: Clock | None = None
+    memory_bus_width: BusWidth | None = None
+    l2_cache: Cache | None = None
+    l1_cache_per_sm: Cache | None = None
+    shared_memory_per_sm: Cache | None = None
+    shared_memory_per_block: Cache | None = None
+    max_threads_per_sm: Number | None = None
+    max_warps_per_sm: Number | None = None
+    max_blocks_per_sm: Number | None = None
+    max_resident_grids: Number | None = None
+    fp64_flops: Rate | None = None
+    fp32_flops: Rate | None = None
+    fp16_flops: Rate | None = None
+    fp16_tensor_flops: Rate | None = None
+    bf16_tensor_flops: Rate | None = None
+    tf32_tensor_flops: Rate | None = None
+    fp64_tensor_flops: Rate | None = None
+    fp8_tensor_flops: Rate | None = None
+    pcie_gen: Pcie | None = None
+    pcie_width: Pcie | None = None
+    nvlink_bandwidth: Bandwidth | None = None
+    nvlink_bridge: Whole | None = None
+    copy_engines: Number | None = None
+    power_sampled: Share | None = None
     unverified: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # of forty fields it would take a tenth of a prediction
 
     @property
     def effective_flops(self) -> float:
@@ -106,14 +127,12 @@ class Gpu:
         return 2.0 * lanes * self.boost_clock
 
 
-_TEXTS = {"name", "vendor", "nvml_name", "skypilot_name", "google_name", "architecture", "memory_type", "source"}
-_LISTS = {"aliases", "usual_for", "unverified"}
 # What a user's file need not repeat to replace a GPU of ours: a data sheet has none of it.
 _KEPT = ("nvml_name", "aliases", "skypilot_name", "google_name", "usual_for", "nvlink_bridge", "power_sampled")
-_FIELDS = {f.name: f for f in fields(Gpu)}
-_REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]
-_INTEGERS = {f.name for f in fields(Gpu) if f.type in (int, int | None)}
-FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in {*_TEXTS, *_LISTS, "nvlink_bridge", "power_sampled"})
+_FIELDS = [each.name for each in fields(Gpu)]
+_REQUIRED = [each.name for each in fields(Gpu) if each.default is MISSING and each.default_factory is MISSING]
+_WORDS = ("name", "vendor", "architecture", "memory_type", "unverified", "source")
+FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in (*_WORDS, *_KEPT))
 """Names of the figures of a :class:`Gpu` that recipes may learn from."""
 
 
@@ -122,30 +141,21 @@ def _key(name: str) -> str:
     return _BRANDS.sub("", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
-class Catalog(Mapping[str, Gpu]):
+class Catalog(dict[str, Gpu]):
     """GPUs by catalogue name, in the order of the file; :meth:`resolve` finds one by any of its names."""
 
     def __init__(self, gpus: list[Gpu]) -> None:
-        self._gpus = {gpu.name: gpu for gpu in gpus}
+        super().__init__({gpu.name: gpu for gpu in gpus})
         self._by_key: dict[str, Gpu] = {}
         self._of_google = {gpu.google_name: gpu for gpu in gpus if gpu.google_name}
         self._usual = {_key(name): gpu.name for gpu in gpus for name in gpu.usual_for}
-        for gpu in self._gpus.values():
+        for gpu in self.values():
             for name in (gpu.name, gpu.nvml_name, *gpu.aliases):
                 if name is None:
                     continue
                 other = self._by_key.setdefault(_key(name), gpu)
                 if other is not gpu:
                     raise InputError(f"the name {name!r} means both {other.name!r} and {gpu.name!r}; rename one of them")
-
-    def __getitem__(self, name: str) -> Gpu:
-        return self._gpus[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._gpus)
-
-    def __len__(self) -> int:
-        return len(self._gpus)
 
     def resolve(self, name: str) -> Gpu:
         """Return the GPU of this name: the catalogue's, NVML's, a cloud's, SkyPilot's, or an alias.
@@ -157,8 +167,8 @@ class Catalog(Mapping[str, Gpu]):
         Raises:
             InputError: the name is unknown or ambiguous, or stands for several GPUs, an instance or a part of a GPU.
         """
-        if name in self._gpus:
-            return self._gpus[name]
+        if name in self:
+            return self[name]
         alone, count = _without_count(name)
         gpu = self._known(alone) or self._refuse(alone)
         if count != "1":
@@ -169,12 +179,12 @@ class Catalog(Mapping[str, Gpu]):
 
     def split_count(self, name: str | None) -> tuple[str | None, int | None]:
         """``T4`` and 4 of "T4 x4"; no number where the name has none."""
-        alone, count = (name, "1") if name is None or name in self._gpus else _without_count(name)
+        alone, count = (name, "1") if name is None or name in self else _without_count(name)
         return (name, None) if count == "1" else (alone, int(count))
 
     def usual(self, name: str) -> Gpu | None:
         """The form that clouds usually rent of a name that fits several GPUs, such as the SXM5 of the H100; else None."""
-        return self._gpus.get(self._usual.get(_key(_without_count(name)[0]), ""))
+        return self.get(self._usual.get(_key(_without_count(name)[0]), ""))
 
     def nearest(self, name: str) -> Gpu | None:
         """The GPU that a laptop's, or a virtual GPU, which the catalogue lacks, is named after; None for any other name."""
@@ -227,59 +237,51 @@ def _either(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
-    """Check one [[gpu]] table and build the GPU from it."""
-    what = f"{origin}: GPU {table.get('name', 'without a name')!r}"
-    if unknown := [key for key in table if key not in _FIELDS]:
-        close = get_close_matches(unknown[0], _FIELDS, n=1)
-        raise InputError(f"{what} has an unknown key {unknown[0]!r}; {f'did you mean {close[0]!r}?' if close else 'remove it'}")
-    if missing := [key for key in _REQUIRED if key not in table]:
-        raise InputError(f"{what} lacks {', '.join(missing)}; every GPU needs {', '.join(_REQUIRED)}")
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in _TEXTS:
-            if not isinstance(value, str) or not value:
-                raise InputError(f"{what}: {key} is {value!r}; it must be text")
-            values[key] = value
-        elif key in _LISTS:
-            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise InputError(f"{what}: {key} is {value!r}; it must be a list of texts")
-            values[key] = tuple(value)
-        else:
-            positive = key in _REQUIRED
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-                raise InputError(f"{what}: {key} is {value!r}; it must be a number in base units")
-            if value < 0 or (positive and value == 0):
-                raise InputError(f"{what}: {key} is {value!r}; it must be {'above 0' if positive else '0 or more'}")
-            check_figure(what, key, value)
-            if key in _INTEGERS and value != int(value):
-                raise InputError(f"{what}: {key} is {value!r}; it must be a whole number")
-            values[key] = int(value) if key in _INTEGERS else value
-    gpu = Gpu(**_with_architecture(values))
-    check_lanes(what, gpu.cuda_cores, gpu.sm_count)
+def build_gpu(table: dict[str, Any], what: str) -> Gpu:
+    """The GPU of a [[gpu]] table, with what its architecture decides.
+
+    Args:
+        table: fields of a :class:`Gpu`.
+        what: the table's name in messages.
+
+    Raises:
+        InputError: a field is missing, unknown or impossible.
+    """
+    try:
+        gpu = _with_architecture(_ADAPTER.validate_json(json.dumps(table, default=str)))
+    except ValidationError as error:
+        raise InputError(describe(error, what, _FIELDS)) from error
+    if not 8 <= gpu.cuda_cores / gpu.sm_count <= 512:  # Tesla (2006) had 8; the two are easily swapped
+        lanes = f"cuda_cores is {gpu.cuda_cores} and sm_count {gpu.sm_count}"
+        raise InputError(f"{what}: {lanes}; an SM has 8 to 512 cores, correct one of them")
     for name in (gpu.name, *gpu.aliases):
         if not _key(name):
             raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give a name with one")
     return gpu
 
 
+_ADAPTER = TypeAdapter(Gpu)
+
+
 def _capability(number: float) -> str:
     return f"{number:.1f}"
 
 
-def _with_architecture(values: dict[str, Any]) -> dict[str, Any]:
-    """Add to the values of an NVIDIA GPU what its architecture decides and they leave out."""
-    table = architectures().get(_capability(values["compute_capability"]))
-    if table is None or values.get("vendor", "NVIDIA") != "NVIDIA":
-        return values
-    figures = figures_of(_capability(values["compute_capability"]))
-    derived = {name: value for name, value in {**figures, "architecture": table.get("name")}.items() if name in _FIELDS}
+def _with_architecture(gpu: Gpu) -> Gpu:
+    """The GPU, if it is NVIDIA's, with what its architecture decides and its file leaves out."""
+    capability = _capability(gpu.compute_capability)
+    table = architectures().get(capability)
+    if table is None or gpu.vendor != "NVIDIA":
+        return gpu
+    figures = figures_of(capability)
+    decided: dict[str, Any] = {**figures, "architecture": table.get("name")}
     if "tensor_cores_per_sm" in figures:
-        derived["tensor_cores"] = figures["tensor_cores_per_sm"] * values["sm_count"]
-    if threads := values.get("max_threads_per_sm", figures.get("max_threads_per_sm")):
-        derived["max_warps_per_sm"] = threads // _THREADS_PER_WARP
-    unverified = (name for name in table.get("unverified", ()) if name in derived and name not in values)
-    return {**derived, **values, "unverified": (*values.get("unverified", ()), *unverified)}
+        decided["tensor_cores"] = figures["tensor_cores_per_sm"] * gpu.sm_count
+    if threads := gpu.max_threads_per_sm or figures.get("max_threads_per_sm"):
+        decided["max_warps_per_sm"] = threads // _THREADS_PER_WARP
+    decided = {name: value for name, value in decided.items() if name in _FIELDS and getattr(gpu, name) is None}
+    unverified = (name for name in table.get("unverified", ()) if name in decided)
+    return replace(gpu, **decided, unverified=(*gpu.unverified, *unverified))
 
 
 def _read(text: str, origin: str) -> list[Gpu]:
@@ -289,7 +291,7 @@ def _read(text: str, origin: str) -> list[Gpu]:
         raise InputError(f"{origin} is not TOML: {error}") from error
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{origin} holds no [[gpu]] table; add one per GPU")
-    gpus = [_gpu(table, origin) for table in tables]
+    gpus = [build_gpu(table, f"{origin}: GPU {table.get('name', 'without a name')!r}") for table in tables]
     names = [gpu.name for gpu in gpus]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{origin} holds GPU {twice[0]!r} twice; keep one")

@@ -11,9 +11,6 @@ from epochcast.regressor.errors import InputError
 from epochcast.regressor.gpus import Catalog, Gpu
 from epochcast.regressor.profile import Profile
 
-# Of the seconds of one workload on two GPUs; beyond, one of them has a wrong unit. By choice.
-_LARGEST_RATIO = 1e6
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -41,8 +38,8 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     """Pair every profile with every other GPU that as many of had the same workload, in the order of the profiles.
 
     Raises:
-        InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, no workload ran on two GPUs, or its
-            seconds on two GPUs cannot be of the same thing.
+        InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, no workload ran on two GPUs, or it
+            has seconds per step next to seconds per epoch.
     """
     by_work: dict[tuple[str, int], list[tuple[Profile, Gpu]]] = defaultdict(list)
     for number, profile in enumerate(profiles, start=1):
@@ -51,7 +48,8 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
             raise InputError(f"profile {number} of {len(profiles)} ({profile.gpu}) has no {lacks}; training data needs it")
         by_work[profile.workload, profile.gpus].append((profile, catalog.resolve(profile.gpu)))
     for (workload, _), runs in by_work.items():
-        _check_same_work(workload, [profile for profile, _ in runs])
+        if len(units := {str(profile.unit) for profile, _ in runs}) > 1:
+            raise InputError(f"workload {workload!r} has seconds per {' and per '.join(sorted(units))}; give all per epoch")
     pairs = [
         Pair(source, source_gpu, target_gpu, target.epoch_s)
         for runs in by_work.values()
@@ -68,21 +66,6 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     return pairs
 
 
-def _check_same_work(workload: str, runs: Sequence[Profile]) -> None:
-    """Refuse seconds per step next to seconds per epoch, and ratios that are a slip of the unit."""
-    ordered = sorted(runs, key=lambda profile: profile.epoch_s or 0.0)
-    if len(units := {profile.unit for profile in runs}) > 1:
-        raise InputError(
-            f"workload {workload!r} has seconds per {' and per '.join(sorted(map(str, units)))}; give all per epoch"
-        )
-    shortest, longest = ordered[0], ordered[-1]
-    if (longest.epoch_s or 0.0) / (shortest.epoch_s or 1.0) > _LARGEST_RATIO:
-        raise InputError(
-            f"workload {workload!r} takes {shortest.epoch_s:g} s on {shortest.gpu} and {longest.epoch_s:g} s on {longest.gpu}; "
-            "no GPU is a million times as fast as another, correct one of them"
-        )
-
-
 def at(pairs: Sequence[Pair], rows: NDArray[np.intp]) -> list[Pair]:
     """The pairs in some rows, shape (m,)."""
     return [pairs[row] for row in rows.tolist()]
@@ -90,8 +73,8 @@ def at(pairs: Sequence[Pair], rows: NDArray[np.intp]) -> list[Pair]:
 
 def gpu_names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     """Catalogue names of each pair's source and target, shape (n,) each."""
-    sources, targets = zip(*(pair.gpus for pair in pairs), strict=True) if pairs else ((), ())
-    return np.array(sources, dtype=np.str_), np.array(targets, dtype=np.str_)
+    names = np.array([pair.gpus for pair in pairs], dtype=np.str_).reshape(-1, 2)
+    return names[:, 0], names[:, 1]
 
 
 def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:

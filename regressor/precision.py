@@ -16,8 +16,8 @@ Precision = Literal["fp32", "tf32", "mixed", "fp8"]
 - ``fp8``: FP8 where the GPU has it, else as ``mixed``; no measurement covers it yet.
 """
 
-Kind = Literal["single", "half"]
-_KINDS: Mapping[Precision, Kind] = {"fp32": "single", "tf32": "single", "mixed": "half", "fp8": "half"}
+KIND: Mapping[Precision, str] = {"fp32": "single", "tf32": "single", "mixed": "half", "fp8": "half"}
+"""What kind of arithmetic each is."""
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
@@ -89,20 +89,6 @@ def tensor_cores_idle(profile: "Profile", gpu: "Gpu") -> bool:
     means = {name: statistics["mean"] for name, statistics in profile.metrics.items()}
     busy = means.get("sm_active", 0.0) >= _BUSY and means.get("fp32_active", 1.0) >= _FP32_WORK
     return busy and gpu.fp16_tensor_flops is not None and means.get("tensor_active", 1.0) < _IN_USE
-
-
-def precision_metrics(profile: "Profile", gpu: "Gpu") -> tuple[str, ...]:
-    """Return the metrics that :func:`likely_precisions` reads of a profile."""
-    if profile.precision is not None or gpu.compute_capability < _FIRST_WITH_TENSOR_CORES:
-        return ()
-    if "tensor_active" in profile.metrics and gpu.compute_capability < _FIRST_WITH_TF32:
-        return ("tensor_active",)
-    return tuple(name for name in ("tensor_active", "fp16_active") if name in profile.metrics)
-
-
-def kind_of(precision: Precision) -> Kind:
-    """Return what kind of arithmetic a precision is."""
-    return _KINDS[precision]
 
 
 def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, float], str]:

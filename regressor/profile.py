@@ -1,5 +1,6 @@
 """The profile of one job on one GPU: seven statistics per metric, and the length of an epoch or step."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -166,6 +167,13 @@ class Profile:
             )
         for name, statistics in self.metrics.items():
             _check_metric(name, statistics)
+
+    @property
+    def epoch_widths(self) -> tuple[float, float]:
+        """Logs of ``epoch_s`` over the low end of its interval, and of the high end over it; 0 without one."""
+        if self.epoch_s is None or self.epoch_s_low is None or self.epoch_s_high is None:
+            return 0.0, 0.0
+        return math.log(self.epoch_s / self.epoch_s_low), math.log(self.epoch_s_high / self.epoch_s)
 
 
 def _check_metric(name: str, statistics: Mapping[str, float]) -> None:

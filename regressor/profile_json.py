@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.errors import InputError, describe
 from epochcast.regressor.profile import Profile, feature_set
 
 SCHEMA = "epochcast.profile/v1"
@@ -40,7 +40,7 @@ def read_profile(data: object) -> Profile:
     try:
         profile = _ADAPTER.validate_json(json.dumps({key: value for key, value in data.items() if key != "schema"}))
     except ValidationError as error:
-        raise InputError(_sentence(error)) from error
+        raise InputError(describe(error, "the profile", [each.name for each in fields(Profile)])) from error
     if profile.feature_set != (held := feature_set(profile.metrics)):
         raise InputError(f"the profile has feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
     return profile
@@ -54,16 +54,3 @@ def profile_schema() -> dict[str, Any]:
         "properties": {"schema": {"const": SCHEMA, "type": "string"}, **schema["properties"]},
         "required": ["schema", *schema["required"]],
     }
-
-
-def _sentence(error: ValidationError) -> str:
-    """What is wrong with the first wrong key."""
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "value_error":
-        return str(first["ctx"]["error"])
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    if first["type"] == "missing":
-        return f"the profile lacks {key}; `epochcast profile` writes it"
-    if first["type"] == "unexpected_keyword_argument":
-        return f"the profile has an unknown key {key!r}; known are {', '.join(each.name for each in fields(Profile))}"
-    return f"the profile's {key} is {first['input']!r:.60}; {first['msg'][:1].lower()}{first['msg'][1:]}"

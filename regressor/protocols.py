@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +30,6 @@ _FOLDS = 5
 # shipped model have 51 groups. By choice.
 _MOST_FOLDS = 60
 Rows = NDArray[np.intp]
-
-
-@runtime_checkable
-class AnsweringRecipe(Recipe, Protocol):
-    """A recipe that also gives the route and the uncertainty of each answer."""
-
-    def answer(self, pairs: Sequence[Pair]) -> Answers:
-        """Answer each pair; needs no epoch seconds."""
-        ...
 
 
 def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, families: bool = False) -> Iterator[tuple[Rows, Rows]]:
@@ -80,18 +70,14 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, families: bool =
         for group in sorted(set(groups)):
             yield np.flatnonzero(groups != group), np.flatnonzero(groups == group)
     elif protocol == "P4":
-        yield from _by_gpu(pairs)
+        sources, targets = gpu_names(pairs)
+        for gpu in np.unique(targets).tolist():
+            others = (sources != gpu) & (targets != gpu)
+            if not others.any():
+                raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
+            yield np.flatnonzero(others), np.flatnonzero(targets == gpu)
     else:
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
-
-
-def _by_gpu(pairs: Sequence[Pair]) -> Iterator[tuple[Rows, Rows]]:
-    sources, targets = gpu_names(pairs)
-    for gpu in np.unique(targets).tolist():
-        others = (sources != gpu) & (targets != gpu)
-        if not others.any():
-            raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
-        yield np.flatnonzero(others), np.flatnonzero(targets == gpu)
 
 
 def out_of_fold(
@@ -129,7 +115,7 @@ def out_of_fold(
         recipe = clone(unfitted).fit(at(pairs, train))
         held_out = [replace(pair, source=stated(pair.source)) for pair in at(pairs, test)]
         folds[test] = fold
-        if isinstance(recipe, AnsweringRecipe):
+        if hasattr(recipe, "answer"):  # one that knows the uncertainty of its answers
             answers.append(recipe.answer(held_out))
             seconds[test] = source_seconds(held_out) * np.exp(answers[-1].log_ratio)
         else:

@@ -1,11 +1,12 @@
 """What a recipe's answers are worth: accuracy and intervals on pairs that it was fitted without."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
@@ -18,85 +19,87 @@ from epochcast.regressor.recipes.default import TYPE_UNKNOWN, DefaultRecipe
 from epochcast.regressor.scoring import FEWEST_ERRORS, score
 from epochcast.regressor.telemetry import has_telemetry
 
+Progress = Callable[[str], object]
+"""Called with the name of each step before it."""
 
-@dataclass(frozen=True)
-class Reliability:
-    """Measured when a model is trained, kept in its file.
 
-    Attributes:
-        accuracy: error figures per protocol.
-        intervals: per cell of answers.
+def leave_out(
+    pairs: Sequence[Pair],
+    protocols: Sequence[str],
+    unfitted: Recipe,
+    progress: Progress,
+    also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
+    families: bool = False,
+) -> tuple[str, dict[str, float], NDArray[np.float64]]:
+    """The first of the protocols that the data suffice for, its error figures, and log errors of the pairs, shape (n,).
+
+    Raises:
+        InputError: they suffice for none.
     """
+    for protocol in protocols:
 
-    accuracy: dict[str, dict[str, float]]
-    intervals: dict[str, ScaledInterval]
+        def step(done: int, folds: int, of: str = protocol) -> None:
+            progress(f"{of}: fit {done + 1} of {folds}")
 
-    @classmethod
-    def measure(
-        cls, pairs: Sequence[Pair], unfitted: DefaultRecipe, progress: Callable[[str], object] = lambda step: None
-    ) -> "Reliability":
-        """Leave families (P3; workloads, P2, where they are not known) and GPUs (P4) out in turn.
-
-        Each pair is asked as a user asks, with the type of the job and without: its family is a new one. Equal networks of all
-        collections leave together. A cell without errors enough has those of the nearest one that is wider. ``progress`` is
-        called with the name of each step before it: there are some dozen fits.
-
-        Raises:
-            InputError: fewer than five workloads were seen on two GPUs.
-        """
-        accuracy: dict[str, dict[str, float]] = {}
-        intervals: dict[str, ScaledInterval] = {}
-        for protocols in (("P3", "P2"), ("P4",)):
-            for protocol in protocols:
-                asked = _Asked(pairs)
-
-                def step(done: int, folds: int, of: str = protocol) -> None:
-                    progress(f"{of}: fit {done + 1} of {folds}")
-
-                try:
-                    predicted, *_ = out_of_fold(pairs, protocol, unfitted, progress=step, also=asked, families=True)
-                except InputError:
-                    if protocol == "P2":
-                        raise
-                    continue
-                accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
-                intervals |= asked.intervals(protocol, new_gpu=protocol == "P4")
-                break
-        return cls(accuracy, _with_all_cells(intervals))
+        try:
+            seconds, *_ = out_of_fold(pairs, protocol, unfitted, progress=step, also=also, families=families)
+        except InputError as error:
+            refused = error
+        else:
+            actual = target_seconds(pairs)
+            return protocol, asdict(score(actual, seconds)), np.log(seconds / actual)
+    raise refused
 
 
-class _Asked:
-    """Answers of the recipe of each fold to users who tell the type or do not, with telemetry and without.
+def measure_reliability(
+    pairs: Sequence[Pair], unfitted: DefaultRecipe, progress: Progress = lambda step: None
+) -> tuple[dict[str, dict[str, float]], dict[str, ScaledInterval]]:
+    """Leave families (P3; workloads, P2, where they are not known) and GPUs (P4) out in turn.
 
-    It is what ``also`` of out_of_fold takes.
+    Each pair is asked as a user asks, with the type of the job and without: its family is a new one. Equal networks of all
+    collections leave together. A cell without errors enough has those of the nearest one that is wider. ``progress`` is called
+    with the name of each step before it: there are some dozen fits.
+
+    Returns:
+        Error figures per protocol, and the interval of each cell of answers.
+
+    Raises:
+        InputError: fewer than five workloads were seen on two GPUs.
     """
+    accuracy: dict[str, dict[str, float]] = {}
+    intervals: dict[str, ScaledInterval] = {}
+    rows: list[Rows] = []
+    given: list[Answers] = []
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
-        self._pairs = pairs
-        self._rows: list[Rows] = []
-        self._answers: list[Answers] = []
-
-    def __call__(self, recipe: Recipe, test: Rows) -> None:
-        asked = at(self._pairs, test)
+    def ask(recipe: Recipe, test: Rows) -> None:
+        """As users ask who tell the type or do not, with telemetry and without."""
+        left_out = at(pairs, test)
         for stated, recorded in product((True, False), repeat=2):
-            if recorded or any(has_telemetry(pair.source) for pair in asked):
-                questions = [replace(pair, source=as_new(pair.source, stated, recorded)) for pair in asked]
-                self._rows.append(test)
-                self._answers.append(cast(DefaultRecipe, recipe).answer(questions))
+            if recorded or any(has_telemetry(pair.source) for pair in left_out):
+                rows.append(test)
+                questions = [replace(pair, source=as_new(pair.source, stated, recorded)) for pair in left_out]
+                given.append(cast(DefaultRecipe, recipe).answer(questions))
 
-    def intervals(self, protocol: str, new_gpu: bool) -> dict[str, ScaledInterval]:
-        """Of each cell with errors enough; without a GPU left out, a fold may lack one by chance, which counts for nothing."""
-        rows, answers = np.concatenate(self._rows), Answers.concatenate(self._answers)
-        errors = answers.log_ratio - np.log(actual_ratio(self._pairs))[rows]
-        groups = np.array([pair.source.group or pair.source.workload or "" for pair in self._pairs])[rows]
-        answers = replace(answers, groups=groups)
-        cells = ("specifications",) if new_gpu else ("speeds", "telemetry")
-        found = {}
+    groups = np.array([pair.source.group or pair.source.workload or "" for pair in pairs])
+    # Without a GPU left out, a fold may lack one by chance, which counts for nothing.
+    for protocols, cells in ((("P3", "P2"), ("speeds", "telemetry")), (("P4",), ("specifications",))):
+        rows.clear()
+        given.clear()
+        try:
+            protocol, figures, _ = leave_out(pairs, protocols, unfitted, progress, ask, families=True)
+        except InputError:
+            if not accuracy:
+                raise
+            continue
+        accuracy[protocol] = figures
+        row, answers = np.concatenate(rows), Answers.concatenate(given)
+        answers = replace(answers, groups=groups[row])
+        errors = answers.log_ratio - np.log(actual_ratio(pairs))[row]
         for cell in (name + end for name in cells for end in ("", TYPE_UNKNOWN)):
             here = np.flatnonzero(answers.cells == cell)
             if len(here) >= FEWEST_ERRORS:
-                found[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
-        return found
+                intervals[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
+    return accuracy, _with_all_cells(intervals)
 
 
 def as_new(profile: Profile, stated: bool, recorded: bool) -> Profile:

@@ -1,13 +1,14 @@
 """From samples to a profile: which epochs count, how long one is and how sure that is, and the statistics of each metric."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.profile import METRICS, THROTTLED, Profile, Reason, Unit, feature_set
+from epochcast.regressor.profile import METRICS, STATISTICS, THROTTLED, Profile, Reason, Unit, feature_set
 from epochcast.regressor.scoring import LEVEL
 
 # A stall is longer than any scatter of the others explains (five robust standard deviations: of 3 million normal epochs one)
@@ -55,39 +56,31 @@ def summarise(
         simulated: the telemetry was made up.
 
     Raises:
-        InputError: shapes differ, a span is empty or reversed, or no sample is inside the spans.
+        InputError: no sample is inside the spans.
     """
     clock = np.asarray(time, dtype=np.float64)
-    if clock.ndim != 1 or clock.size == 0:
-        raise InputError(f"time has shape {clock.shape}; give at least one sample as a flat array of seconds")
-    for start, end in spans:
-        if not end > start:
-            raise InputError(f"the span ({start}, {end}) is empty; give (start, end) with end > start")
     drop_first = exclude_first and len(spans) > 1
     counted = list(spans)[1:] if drop_first else list(spans)
     lengths = np.array([end - start for start, end in counted], dtype=np.float64)
     long = too_long(lengths)
     kept = [span for span, left_out in zip(counted, long.tolist(), strict=True) if not left_out]
     inside = _inside(clock, kept)
-    statistics = _all_statistics(clock, metrics, inside)
+    statistics = _all_statistics(metrics, inside)
     stalls = long & ~_with_hole(clock, counted)
-    latency = {} if not kept else _lengths(lengths[~long], lengths[stalls], clock)
+    latency = _lengths(lengths[~long], lengths[stalls], clock) if kept else {"epoch_s": None}
     return Profile(
         gpu=gpu,
-        epoch_s=latency.get("epoch_s"),
         unit=unit if kept else None,
         epochs=len(kept),
         metrics=statistics,
         feature_set=feature_set(statistics),
         first_epoch_excluded=drop_first,
         simulated=simulated,
-        epoch_s_low=latency.get("epoch_s_low"),
-        epoch_s_high=latency.get("epoch_s_high"),
         first_epoch_s=spans[0][1] - spans[0][0] if drop_first else None,
         stalls=int(stalls.sum()),
-        stall_s=latency.get("stall_s", 0.0),
         tensor_clock=_tensor_clock(metrics, inside),
         throttled=_throttled(metrics, inside),
+        **latency,
     )
 
 
@@ -104,7 +97,7 @@ def too_long(lengths: NDArray[np.float64]) -> NDArray[np.bool_]:
     return long if long.mean() <= _MOST_STALLS else np.zeros(lengths.shape, dtype=bool)
 
 
-def _lengths(kept: NDArray[np.float64], stalls: NDArray[np.float64], clock: NDArray[np.float64]) -> dict[str, float]:
+def _lengths(kept: NDArray[np.float64], stalls: NDArray[np.float64], clock: NDArray[np.float64]) -> dict[str, Any]:
     """``epoch_s``, its interval (from two epochs on) and the seconds of the stalls above it."""
     median = float(np.median(kept))
     latency = {"epoch_s": median, "stall_s": float((stalls - median).sum())}
@@ -139,19 +132,14 @@ def _inside(clock: NDArray[np.float64], spans: Sequence[tuple[float, float]]) ->
     return inside
 
 
-def _all_statistics(
-    clock: NDArray[np.float64], metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]
-) -> dict[str, dict[str, float]]:
+def _all_statistics(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
     statistics = {}
-    for name, values in metrics.items():
-        if name not in METRICS:
-            continue
-        readings = np.asarray(values, dtype=np.float64)
-        if readings.shape != clock.shape:
-            raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one per sample")
-        readings = readings[inside & np.isfinite(readings)]
-        if readings.size:
-            statistics[name] = _statistics(readings)
+    for name in (name for name in metrics if name in METRICS):
+        readings = np.asarray(metrics[name], dtype=np.float64)
+        if (readings := readings[inside & np.isfinite(readings)]).size:
+            spread = readings.std(ddof=1) if readings.size > 1 else 0.0
+            values = (readings.mean(), spread, *np.percentile(readings, [0, 25, 50, 75, 100]))
+            statistics[name] = dict(zip(STATISTICS, map(float, values), strict=True))
     return statistics
 
 
@@ -174,16 +162,3 @@ def _throttled(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> d
         if readings.size and (readings := readings[inside & np.isfinite(readings)]).size:
             shares[reason] = float(np.clip(readings.mean(), 0, 1))
     return shares or None
-
-
-def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:
-    p25, p50, p75 = np.percentile(readings, [25, 50, 75])
-    return {
-        "mean": float(readings.mean()),
-        "std": float(readings.std(ddof=1)) if readings.size > 1 else 0.0,
-        "min": float(readings.min()),
-        "p25": float(p25),
-        "p50": float(p50),
-        "p75": float(p75),
-        "max": float(readings.max()),
-    }

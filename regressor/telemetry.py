@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 
-from epochcast.regressor.arrays import part, under
 from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names
-from epochcast.regressor.precision import Precision, kind_of, likely_precisions
+from epochcast.regressor.precision import KIND, Precision, likely_precisions
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures
 
@@ -71,7 +70,7 @@ class TelemetryModel:
         sources, targets = gpu_names(pairs)
         self.gpus = sorted({*sources.tolist(), *targets.tolist()})
         likely = {name for pair in pairs for name in likely_precisions(pair.source, pair.source_gpu)[0]}
-        self.kinds = sorted({kind_of(precision) for precision in likely})
+        self.kinds = sorted({KIND[precision] for precision in likely})
         self.types = sorted({pair.source.type for pair in pairs if pair.source.type})
         self.workloads = _counts(pairs)
         raw, change = statistics_of(pairs), sheet_change(pairs)
@@ -89,7 +88,7 @@ class TelemetryModel:
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
         """Whether jobs of this arithmetic and type were recorded; an unknown type counts as theirs."""
-        return kind_of(precision) in self.kinds and (profile.type is None or profile.type in self.types)
+        return KIND[precision] in self.kinds and (profile.type is None or profile.type in self.types)
 
     def compare(self, pairs: Sequence[Pair], precision: Precision | None = None) -> Ratios:
         """Log of target over source seconds, and its variance with that of single measurements, shape (n,) each.
@@ -181,21 +180,21 @@ class TelemetryModel:
         workloads = [[*gpus, count] for gpus, count in self.workloads.items()]
         return names | {"workloads": workloads, "ridge": self._ridge.state()}
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Any]:
         """The fitted arrays."""
         names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
         own = {name: getattr(self, f"_{name}") for name in names} | {"trees": array_of(self._trees)}
-        return own | under("ridge", self._ridge.arrays())
+        return own | {"ridge": self._ridge.arrays()}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """The model of :meth:`state` and :meth:`arrays`."""
         model = cls(0)
         for name in ("gpus", "kinds", "types"):
             setattr(model, name, list(state[name]))
         model.workloads = {(source, target): count for source, target, count in state["workloads"]}
-        model._ridge = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
-        for name in arrays.keys() - under("ridge", part(arrays, "ridge")).keys():
+        model._ridge = BlockedRidge.restored(state["ridge"], arrays["ridge"])
+        for name in arrays.keys() - {"ridge"}:
             setattr(model, f"_{name}", arrays[name])
         model._trees = model_of(arrays["trees"])
         model._factor_points()

@@ -1,13 +1,10 @@
 """Fitted trees as plain arrays: kept without pickle, evaluated with NumPy, with the answers of the library that fitted them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-
-from epochcast.regressor.arrays import part
 
 _LEAF = -1
 
@@ -22,14 +19,14 @@ class Trees:
         skip: how many nodes further the right child is, 0 at a leaf, int32, shape (nodes,).
         value: the target at a leaf; at a split its threshold, a row goes left if its value is at most this; float32 or float64,
             shape (nodes,). One array, as no node has both: with ``skip`` in the place of an index it halves the file.
-        start: what boosted trees add up to; ``None``: a forest, whose answer is the mean of its trees.
+        start: what boosted trees add up to, shape (1,); ``None``: a forest, whose answer is the mean of its trees.
     """
 
     roots: NDArray[np.int32]
     feature: NDArray[np.int16]
     skip: NDArray[np.int32]
     value: NDArray[np.floating[Any]]
-    start: float | None = None
+    start: NDArray[np.float64] | None = None
 
     @classmethod
     def of_forest(cls, model: Any, dtype: type[np.floating[Any]] = np.float32) -> Self:
@@ -52,10 +49,10 @@ class Trees:
         tables = [predictor.nodes for (predictor,) in model._predictors]
         columns = ("left", "right", "feature_idx", "num_threshold", "value")
         nodes = [[table["is_leaf"] != 0, *(table[name] for name in columns)] for table in tables]
-        return cls._of(nodes, dtype, float(model._baseline_prediction.item()))
+        return cls._of(nodes, dtype, np.array([model._baseline_prediction.item()]))
 
     @classmethod
-    def _of(cls, trees: list[list[Any]], dtype: type[np.floating[Any]], start: float | None = None) -> Self:
+    def _of(cls, trees: list[list[Any]], dtype: type[np.floating[Any]], start: NDArray[np.float64] | None = None) -> Self:
         """From each tree's nodes: whether one is a leaf, its children, feature, threshold and value, shape (nodes,) each."""
         features, skips, values = [], [], []
         for leaf, left, right, feature, threshold, value in trees:
@@ -74,18 +71,8 @@ class Trees:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was fitted."""
-        arrays: dict[str, NDArray[Any]] = {"roots": self.roots, "feature": self.feature, "skip": self.skip, "value": self.value}
-        if self.start is not None:
-            arrays["start"] = np.array([self.start])
-        return arrays
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> Self:
-        """Take what :meth:`arrays` gave, the part ``name`` of a model's arrays."""
-        own = part(arrays, name)
-        start = own.pop("start", None)
-        return cls(**own, start=None if start is None else start.item())
+        """What was fitted, as ``Trees(**arrays)`` takes it."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     def predict(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the answer for each row of X, shape (n, features) -> (n,)."""
@@ -99,12 +86,8 @@ class Trees:
                 break
             left = values.take(first + np.maximum(feature, 0)) <= self.value.take(at)
             at += np.where(left, inner, self.skip.take(at))
-        leaves = self.value.take(at).reshape(len(self.roots), len(X))
-        answer: NDArray[np.float64]
-        if self.start is None:
-            answer = leaves.mean(axis=0, dtype=np.float64)
-        else:
-            answer = leaves.sum(axis=0, dtype=np.float64, initial=self.start)
+        leaves = self.value.take(at).reshape(len(self.roots), len(X)).astype(np.float64)
+        answer: NDArray[np.float64] = leaves.mean(axis=0) if self.start is None else leaves.sum(axis=0, initial=self.start[0])
         return answer
 
 

@@ -16,7 +16,6 @@ from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
 from epochcast.regressor import Catalog, LatencyPredictor, PaperPredictor, Profile, load_catalog
 from epochcast.regressor.job_types import job_type_of
-from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.model_folder import require_place
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -29,7 +28,7 @@ class FitQuestion(Question):
     """What to fit the latency predictor to."""
 
     data: Annotated[list[Path], Option(metavar="PATH")] = Field(
-        min_length=1, description="Corpus, CSV, a folder of profiles, or of traces with label files."
+        min_length=1, description="CSV, a folder of profiles, or of traces with label files."
     )
     onto: Annotated[str | None, Option(metavar="MODEL")] = Field(
         None, description="Correct this model (a folder, or `default`) for a new GPU, with a few workloads measured on both."
@@ -91,8 +90,6 @@ class RegressorFit(Plugin):
     \b
     Example: epochcast fit regressor --data cloud_hw_trainpred.csv \\
                  --out my-model
-             epochcast fit regressor --data corpus-t4/ --data corpus-l4/ \\
-                 --out my-model
              epochcast fit regressor --data traces/ --out my-model
              epochcast fit regressor --onto default \\
                  --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
@@ -112,7 +109,7 @@ class RegressorFit(Plugin):
         """Fit, and write the model's folder; raises InputError."""
         began, ours = time.monotonic(), question.pipeline == "default"
         catalog = load_catalog(self._settings.gpus)
-        require_place(question.out, RegressorManifest if ours else PaperManifest)  # before a fit of minutes
+        require_place(question.out, (LatencyPredictor if ours else PaperPredictor).manifest)  # before a fit of minutes
         if question.onto is not None:
             return self._correct(question, question.onto, catalog, began)
         profiles = self._profiles(question, catalog)
@@ -131,15 +128,14 @@ class RegressorFit(Plugin):
         metrics: Sequence[str] = ()
         excluded: Mapping[str, str] = {}
         if isinstance(predictor, PaperPredictor):
-            measured, metrics, excluded = predictor.accuracy, predictor.metrics, predictor.recipe.excluded_
-        else:
-            measured, telemetry = predictor.reliability.accuracy, predictor.recipe.telemetry_
-            metrics = [] if telemetry is None else METRICS
+            metrics, excluded = predictor.metrics, predictor.recipe.excluded_
+        elif predictor.recipe.telemetry_ is not None:
+            metrics = METRICS
         return FitAnswer(
             rows=len(profiles),
             gpus=sorted({profile.gpu for profile in profiles}),
             seconds=seconds,
-            mape={protocol: figures["mape"] for protocol, figures in measured.items()},
+            mape={protocol: figures["mape"] for protocol, figures in predictor.accuracy.items()},
             metrics=list(metrics),
             excluded=dict(excluded),
             corrected={},

@@ -1,18 +1,20 @@
-"""Training data of the regressor: its own formats, corpora of campaigns, folders of our own traces; and what of them counts."""
+"""Training data of the regressor: its own formats and folders of our own traces; and what of them counts."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from epochcast.analyzer.corpus.labelled_profile import profile_beside, read_workload
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import read_trace
+from epochcast.analyzer.jobs.sources import profile_of
+from epochcast.analyzer.traces.labels import read_label_file, read_labels
+from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.regressor import Catalog, Profile, load_corpus
-from epochcast.regressor.corpora.run_table import table_file
-from epochcast.regressor.profile_json import profile_json
+from epochcast.regressor.precision import precision_of
+from epochcast.regressor.profile_json import profile_json, read_profile
+from epochcast.regressor.summary import summarise
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 
@@ -20,29 +22,34 @@ _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
-    A path is a corpus of ours (its folder or its ``corpus.parquet``), a folder of traces (see `trace_profiles`), or what the
-    regressor reads itself. A recording that several corpora hold counts once, in an order that is not that of the paths. Runs
-    of a corpus on a CPU or on a GPU that the catalogue lacks are left out, with a sentence for
-    each device. Raises InputError if nothing is there or left, or naming the file that is not what it must be.
+    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Traces of a CPU, or of a GPU that
+    the catalogue lacks, are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming
+    the file that is not what it must be.
     """
-    recorded: dict[str, Profile] = {}
     profiles: list[Profile] = []
+    recorded: list[Profile] = []
     for path in paths:
-        if _is_corpus(path):
-            recorded |= {json.dumps(profile_json(profile), sort_keys=True): profile for profile in load_corpus(path)}
+        if path.is_dir() and _traces(path):
+            recorded += trace_profiles(path, catalog)
         else:
-            profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
-    usable, left_out = on_known_gpus([recorded[key] for key in sorted(recorded)], catalog)
-    profiles += usable
-    if not profiles:
+            profiles += load_corpus(path)
+    reasons: dict[str, str] = {}
+    for profile in recorded:
+        try:
+            catalog.resolve(profile.gpu)
+        except ValueError as error:  # the regressor's InputError: unknown or ambiguous
+            reasons[profile.gpu] = str(error)
+    counts = Counter(profile.gpu for profile in recorded)
+    left_out = [
+        f"{counts[device]} {'run' if counts[device] == 1 else 'runs'} on {device} left out: {reason}"
+        for device, reason in reasons.items()
+    ]
+    usable = profiles + [profile for profile in recorded if profile.gpu not in reasons]
+    if not usable:
         reason = f": {'; '.join(left_out)}" if left_out else ""
         named = ", ".join(repr(str(path)) for path in paths) or "what was given"
         raise InputError(f"{named} has no usable run{reason}")
-    return profiles, left_out
-
-
-def _is_corpus(path: Path) -> bool:
-    return table_file(path).suffix == ".parquet" and table_file(path).is_file()
+    return usable, left_out
 
 
 def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
@@ -50,20 +57,58 @@ def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
 
     ``NAME.json`` next to a trace says its ``workload`` (text), its ``group`` (text, else the label ``cls``) and, where they are
     known, the true epochs (`read_labels`: ``epoch_starts``, ``epoch_ends``, ``training``); otherwise the detector finds them.
-    Raises InputError, naming the file, for a trace without such a file, workload or epochs, for one of no known GPU, and for a
-    ``NAME.json`` without a trace (a profile does not belong here).
+    Raises InputError, naming the file, for a trace without such a file, workload or epochs, and for a ``NAME.json`` without a
+    trace (a profile does not belong here).
     """
     traces = _traces(folder)
     if alone := sorted({path.name for path in folder.glob("*.json")} - {f"{_stem(path)}.json" for path in traces}):
         raise InputError(f"{str(folder / alone[0])!r} has no trace next to it; keep profiles and other JSON in another folder")
     profiles = []
     for path in traces:
+        beside = path.with_name(f"{_stem(path)}.json")
         try:
-            profiles.append(_profile(path, catalog))
+            profiles.append(labelled_profile(read_trace(path), beside, catalog))
         except ValueError as error:  # the InputError of any room
             sentence = str(error)
             raise InputError(sentence if str(path) in sentence else f"{str(path)!r}: {sentence}") from error
     return profiles
+
+
+def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:
+    """The profile over the true epochs that the file next to the trace holds, else over those that are detected.
+
+    Over true epochs a device that the catalogue lacks keeps its own name, and a CPU's profile has no statistics. Raises
+    InputError for labels of no training or without a workload, for a trace that does not name its device, and without epochs.
+    """
+    told = read_label_file(labels)
+    if not told.get("workload"):
+        raise InputError(f'{str(labels)!r} does not give the workload, e.g. {{"workload": "resnet50|64|224"}}')
+    if "epoch_starts" not in told:
+        profile = profile_of(trace, catalog)[0]
+        if profile.unit != "epoch":
+            cause = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
+            raise InputError(f"{cause} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
+    else:
+        marks = read_labels(labels)
+        if not marks.training:
+            raise InputError(f"{labels.name} marks it as no training run; remove it")
+        if trace.gpu is None:
+            raise InputError("the trace does not name its GPU; write the GPU's name into the metadata ('gpu')")
+        try:
+            gpu = catalog.resolve(trace.gpu).name
+        except ValueError:  # the regressor's InputError: unknown or ambiguous
+            gpu = trace.gpu
+        spans = list(zip(marks.epoch_starts, marks.epoch_ends, strict=True))
+        metrics = {} if trace.source == "host" else trace.metrics()
+        profile = summarise(gpu, trace.time, metrics, spans, simulated=trace.simulated)
+    of_job = replace(
+        profile,
+        workload=told["workload"],
+        group=told.get("group", told.get("cls")),
+        precision=precision_of(str(told.get("precision"))),
+        batch=told.get("batch_size"),
+    )
+    return read_profile(profile_json(of_job))
 
 
 def _traces(folder: Path) -> list[Path]:
@@ -71,28 +116,5 @@ def _traces(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.name.endswith(_SUFFIXES))
 
 
-def _profile(path: Path, catalog: Catalog) -> Profile:
-    trace = read_trace(path)
-    beside = path.with_name(f"{_stem(path)}.json")
-    profile = profile_beside(trace, beside, read_workload(beside), catalog)
-    catalog.resolve(profile.gpu)
-    return profile
-
-
 def _stem(path: Path) -> str:
     return next(path.name.removesuffix(suffix) for suffix in _SUFFIXES if path.name.endswith(suffix))
-
-
-def on_known_gpus(profiles: Sequence[Profile], catalog: Catalog) -> tuple[list[Profile], list[str]]:
-    """Those on GPUs of the catalogue, and for each other device a sentence: how many runs it has, why they do not count."""
-    reasons: dict[str, str] = {}
-    for profile in profiles:
-        try:
-            catalog.resolve(profile.gpu)
-        except ValueError as error:  # the regressor's InputError: unknown or ambiguous
-            reasons[profile.gpu] = str(error) if profile.metrics else "a CPU run has no GPU telemetry"
-    counts = Counter(profile.gpu for profile in profiles)
-    return [profile for profile in profiles if profile.gpu not in reasons], [
-        f"{counts[device]} {'run' if counts[device] == 1 else 'runs'} on {device} left out: {reason}"
-        for device, reason in reasons.items()
-    ]

@@ -9,7 +9,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.words import one_name
 from epochcast.regressor import Catalog, Gpu
 from epochcast.regressor import InputError as UnknownGpu
-from epochcast.regressor.gpu_figures import check_figure, check_lanes
+from epochcast.regressor.gpus import build_gpu
 
 # Field of a catalogue entry -> the agent's name for it. The agent knows no nominal memory and no TDP: what the driver counts is
 # a little less than the former, and the enforced limit is the latter unless somebody lowered it.
@@ -45,15 +45,9 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
                 f"GPU {name!r} is not in the catalogue, and the trace's static attributes lack {', '.join(lacking)}; "
                 "describe it in a TOML file and give that with --gpus (setting `gpus` of the service)"
             ) from unknown
-        what = f"GPU {name!r} by the trace's static attributes"
-        for field, value in values.items():
-            if value is not None:
-                check_figure(what, field, value)
-        figures: dict[str, Any] = {
-            field: round(value) if field in _INTEGERS else value for field, value in values.items() if value is not None
-        }
-        check_lanes(what, figures["cuda_cores"], figures["sm_count"])
-        return Gpu(name=name, **figures, unverified=("tdp",), source="the trace's static attributes")
+        source = "the trace's static attributes"
+        figures = {field: round(value or 0) if field in _INTEGERS else value for field, value in values.items()}
+        return build_gpu({"name": name, **figures, "unverified": ["tdp"], "source": source}, f"GPU {name!r} by {source}")
 
 
 def _value(attribute: Any) -> float | None:

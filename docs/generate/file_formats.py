@@ -21,8 +21,9 @@ from epochcast.analyzer.traces import trace
 from epochcast.detector import Detection
 from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
-from epochcast.regressor.corpora import run_table
-from epochcast.regressor.manifest import PaperManifest, RegressorManifest
+from epochcast.regressor.model_folder import Manifest
+from epochcast.regressor.paper_predictor import PaperManifest
+from epochcast.regressor.predictor import RegressorManifest
 from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
 from epochcast.regressor.profile_json import profile_json
 
@@ -83,7 +84,7 @@ _ANSWERS = [
 
 
 _MODELS = [
-    [code(kind.SCHEMA), ", ".join(code(name) for name in kind.__annotations__), code(kind.COMMAND)]
+    [code(kind.SCHEMA), ", ".join(map(code, list(kind.model_fields)[len(Manifest.model_fields) :])), code(kind.COMMAND)]
     for kind in (RegressorManifest, PaperManifest, DistributedManifest, ConvmeterManifest, OccupancyManifest)
 ]
 
@@ -106,7 +107,6 @@ def page() -> str:
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(report.report_json(_REPORT))]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
-    parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or "")]
     parts += [
         "## Model folder",
         prose(model_folder.__doc__ or ""),

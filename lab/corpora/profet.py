@@ -9,8 +9,7 @@ Model, data set and batch size name a workload and group rows; they are never fe
 
 from pathlib import Path
 
-from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.profile import Profile
 
 SIGNATURE = ("instance_name", "epoch_latency")
@@ -29,14 +28,7 @@ def load(path: Path) -> list[Profile]:
     Raises:
         InputError: the file is unreadable, empty, lacks a column, or a cell is empty or holds no duration where one must be.
     """
-    table = read_table(path)
-    if missing := [column for column in ("instance_name", *_WORKLOAD, *_LATENCIES) if column not in table]:
-        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of PROFET's latencies needs them")
-    if table.empty:
-        raise InputError(f"{path.name} has no rows; give at least one workload on two GPUs")
-    check_filled(table, ("instance_name", *_WORKLOAD), path.name)
-    for column in _LATENCIES:
-        table[column] = positive(table, column, path.name)
+    table = read_table(path, ("instance_name", *_WORKLOAD), [], _LATENCIES)
     return [
         Profile(
             gpu=_GPUS.get(str(instance), str(instance)),

@@ -6,11 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest, DistributedModel
 from epochcast.analyzer.backends.distributed.operator_time.learned import OperatorModel
-from epochcast.regressor.arrays import under
 from epochcast.regressor.model_folder import save
 
 
@@ -30,9 +27,7 @@ def save_model(model: DistributedModel, folder: Path) -> None:
         },
         "operators": _state(model.operators),
     }
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, family in model.operators.families.items():
-        arrays |= under(name, family.trees.arrays())
+    arrays = {name: family.trees.arrays() for name, family in model.operators.families.items()}
     save(folder, DistributedManifest, state, arrays)
 
 

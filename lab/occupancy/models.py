@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest, OccupancyPredictor, StepTrees
 from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor.arrays import under
 from epochcast.regressor.model_folder import save
 from epochcast.regressor.trees import Trees
 
@@ -145,7 +144,6 @@ def save_predictor(predictor: OccupancyPredictor, folder: Path) -> None:
         "outputs": {label: (trees.mean, trees.scale) for label, trees in predictor.ratios.items()},
         "memory": {"half_width": memory.half_width, "risk": None if memory.risk is None else memory.risk.tolist()},
     }
-    arrays = under("peak_memory", under("trees", memory.trees.arrays()))
-    for label, trees in predictor.ratios.items():
-        arrays |= under(label, trees.trees.arrays())
+    arrays: dict[str, Any] = {label: trees.trees.arrays() for label, trees in predictor.ratios.items()}
+    arrays["peak_memory"] = {"trees": memory.trees.arrays()}
     save(folder, OccupancyManifest, state, arrays)

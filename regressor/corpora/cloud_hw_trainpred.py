@@ -14,8 +14,7 @@ The nvidia-smi statistics become base units under our metric names. Left out, ea
 
 from pathlib import Path
 
-from epochcast.regressor.corpora.csv_table import check_filled, numbers, positive, read_table
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.profile import Profile
 
 SIGNATURE = ("Instances", "one_epoch_average_second")
@@ -44,39 +43,26 @@ def load(path: Path) -> list[Profile]:
         InputError: the file is unreadable, empty, lacks a column, or holds a text, a gap or an impossible number where a
             finite number must be.
     """
-    table = read_table(path)
-    columns = {
-        (metric, ours): f"{stem}_{theirs}" for metric, (stem, _) in _METRICS.items() for ours, theirs in _STATISTICS.items()
-    }
-    needed = ["Instances", "model", "batchsize", "datasize", "one_epoch_average_second", *columns.values()]
-    if missing := [column for column in needed if column not in table]:
-        raise InputError(
-            f"{path.name} lacks {len(missing)} columns of cloud-hw-trainpred ({', '.join(missing[:3])}, …); "
-            "is it nvidiasmi_devicequery_all.csv?"
-        )
-    if table.empty:
-        raise InputError(f"{path.name} has no rows; give at least one workload on two GPUs")
-    values = {column: numbers(table, column, path.name) for column in columns.values()}
-    seconds = positive(table, "one_epoch_average_second", path.name)
-    check_filled(table, needed[:4], path.name)
+    columns = [f"{stem}_{theirs}" for stem, _ in _METRICS.values() for theirs in _STATISTICS.values()]
+    table = read_table(path, ["Instances", "model", "batchsize", "datasize"], columns, ["one_epoch_average_second"])
     return [
         Profile(
-            gpu=_GPUS.get(str(table["Instances"].iloc[row]), str(table["Instances"].iloc[row])),
-            epoch_s=float(seconds[row]),
+            gpu=_GPUS.get(str(row["Instances"]), str(row["Instances"])),
+            epoch_s=float(row["one_epoch_average_second"]),
             unit="epoch",
             epochs=_EPOCHS,
             metrics={
-                metric: {ours: float(values[columns[metric, ours]][row] * factor) for ours in _STATISTICS}
-                for metric, (_, factor) in _METRICS.items()
+                metric: {ours: float(row[f"{stem}_{theirs}"]) * factor for ours, theirs in _STATISTICS.items()}
+                for metric, (stem, factor) in _METRICS.items()
             },
             feature_set="nvml",
             first_epoch_excluded=False,
-            workload="|".join(str(table[column].iloc[row]) for column in ("model", "batchsize", "datasize")),
-            group=str(table["model"].iloc[row]),
+            workload=f"{row['model']}|{row['batchsize']}|{row['datasize']}",
+            group=str(row["model"]),
             precision="tf32",
-            batch=float(table["batchsize"].iloc[row]),
+            batch=float(row["batchsize"]),
             origin="cloud_hw_trainpred",
             type="cnn",
         )
-        for row in range(len(table))
+        for row in table.to_dict("records")
     ]

@@ -8,20 +8,20 @@ Telemetry is mostly missing. Where only the mean of the power is given, its stat
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-
-from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
+from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.job_types import JobType, job_type_of
-from epochcast.regressor.precision import PRECISIONS, Precision
+from epochcast.regressor.precision import PRECISIONS
 from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
 
 SIGNATURE = ("work", "rate")
 """Columns that identify this file."""
 
-_NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
+_WORDS = ["source", "group", "precision", "gpu", "unit", "work"]
 _METRICS = ("gpu_utilization", "memory_used", "temperature")
 _BATCH_OF_ALL = ("lambda", "mlperf")  # their batch is that of all GPUs together, of other sources that of each
 _ITEMS = ("items/s", "images/s")  # what a batch counts; of tokens, frames and samples of sound it does not
@@ -36,24 +36,24 @@ def load(path: Path) -> list[Profile]:
     Raises:
         InputError: the file is unreadable, empty, lacks a column, or a cell is empty or impossible.
     """
-    table = read_table(path)
-    if missing := [column for column in (*_NEEDED, "rate") if column not in table]:
-        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of rates of equal work needs them")
-    if table.empty:
-        raise InputError(f"{path.name} has no rows; give rates of the same work on two GPUs")
-    check_filled(table, _NEEDED, path.name)
-    table["rate"] = positive(table, "rate", path.name)
-    return [_profile(row, f"{path.name}, row {number}") for number, (_, row) in enumerate(table.iterrows(), start=2)]
+    rows = read_table(path, _WORDS, [], ["rate"]).to_dict("records")
+    return [
+        _profile({str(name): value for name, value in row.items() if value == value}, f"{path.name}, row {number}")
+        for number, row in enumerate(rows, start=2)
+    ]
 
 
-def _profile(row: "pd.Series[float]", where: str) -> Profile:
-    metrics = {name: {of: float(row[f"{name}_{of}"]) for of in STATISTICS} for name in _METRICS if _holds(row, f"{name}_mean")}
-    if _holds(row, "power_mean"):
+def _profile(row: Mapping[str, Any], where: str) -> Profile:
+    """The profile of a row without its empty cells."""
+    metrics = {name: {of: float(row[f"{name}_{of}"]) for of in STATISTICS} for name in _METRICS if f"{name}_mean" in row}
+    if "power_mean" in row:
         metrics["power"] = dict.fromkeys(STATISTICS, float(row["power_mean"])) | {"std": 0.0}
-    gpus = int(row["gpus"]) if _holds(row, "gpus") else 1
-    origin = str(row["source"])
-    batch = float(row["batch"]) / (gpus if origin in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None
+    gpus, origin = int(row.get("gpus", 1)), str(row["source"])
+    batch = float(row["batch"]) / (gpus if origin in _BATCH_OF_ALL else 1) if "batch" in row else None
     counts_items = str(row["unit"]) in _ITEMS and not _TOKENS.search(str(row["group"]))
+    precision = {"single": "fp32" if origin == "gavel" else "tf32"}.get(row["precision"], row["precision"])
+    if precision not in PRECISIONS:
+        raise InputError(f"{where}: precision is {precision!r:.60}; it must be 'single' or one of {', '.join(PRECISIONS)}")
     return Profile(
         gpu=str(row["gpu"]),
         epoch_s=1 / float(row["rate"]),
@@ -64,7 +64,7 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         first_epoch_excluded=False,
         workload=str(row["work"]).replace(f"|{row['precision']}|{gpus}|", f"|{row['precision']}|*|"),
         group=str(row["group"]),
-        precision=_precision(str(row["precision"]), origin, where),
+        precision=precision,
         batch=batch,
         origin=origin,
         gpus=gpus,
@@ -72,14 +72,3 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         type=_TYPES.get(origin) or job_type_of(f"{row['group']} {row.get('workload', '')}"),
         inference=origin.endswith("_infer"),
     )
-
-
-def _holds(row: "pd.Series[float]", column: str) -> bool:
-    return column in row and bool(pd.notna(row[column]))
-
-
-def _precision(word: str, origin: str, where: str) -> Precision:
-    precision = word if word != "single" else "fp32" if origin == "gavel" else "tf32"
-    if precision not in PRECISIONS:
-        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'single' or one of {', '.join(PRECISIONS)}")
-    return precision

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.arrays import Arrays, part, under
 from epochcast.regressor.boosting import SHARE, array_of, boosted, model_of
 from epochcast.regressor.features import busy_at_least, busy_share
 from epochcast.regressor.gpus import Gpu
@@ -190,17 +189,17 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "telemetry": None if self.telemetry_ is None else self.telemetry_.state(),
         }
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Any]:
         """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
-        telemetry = {} if self.telemetry_ is None else under("telemetry", self.telemetry_.arrays())
-        return under("ridge", self.ridge_.arrays()) | {"boosting": array_of(self.boosting_)} | telemetry
+        telemetry = {} if self.telemetry_ is None else {"telemetry": self.telemetry_.arrays()}
+        return {"ridge": self.ridge_.arrays(), "boosting": array_of(self.boosting_)} | telemetry
 
-    def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
+    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Take :meth:`state` and :meth:`arrays`."""
-        self.ridge_ = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
+        self.ridge_ = BlockedRidge.restored(state["ridge"], arrays["ridge"])
         self.boosting_, self.types_ = model_of(arrays["boosting"]), dict(state["types"])
         stored = state["telemetry"]
-        self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, part(arrays, "telemetry"))
+        self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, arrays["telemetry"])
         return self
 
 

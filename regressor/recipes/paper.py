@@ -1,24 +1,77 @@
 """The black-box paper's recipe, section III-C, as written: the figure to beat, and what ``--pipeline paper`` answers with."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from catboost import CatBoostRegressor
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, StackingRegressor
 from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
 
-from epochcast.regressor.arrays import Arrays, under
 from epochcast.regressor.boosting import array_of, model_of
-from epochcast.regressor.pairs import Pair
-from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import exclude, paper_features
+from epochcast.regressor.gpus import FIGURES
+from epochcast.regressor.pairs import Pair, target_seconds
 from epochcast.regressor.trees import Trees
 
+Features = Literal["all", "dynamic", "static"]
 
-@dataclass(frozen=True)
-class Stack:
+_STATIC = frozenset(f"{figure}_ratio" for figure in FIGURES)
+
+
+@dataclass(eq=False, repr=False)
+class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Fits one regressor on the paper's features (section III-C.1), less those that its exclusion rule drops (section III-A).
+
+    Attributes:
+        features: ``dynamic`` are the source's metrics, ``static`` the source/target ratios of the GPUs' attributes (Table V).
+        latency: whether the source's epoch seconds, the paper's third kind of input, are included.
+        columns_: the features that were used.
+        excluded_: those that were not, with the reason (:func:`~epochcast.regressor.features.exclude`).
+    """
+
+    features: Features = "all"
+    latency: bool = True
+
+    @abstractmethod
+    def _regressor(self) -> Any:
+        """Return the unfitted scikit-learn regressor."""
+
+    def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
+        """Fit on measured pairs.
+
+        Raises:
+            InputError: a profile has no epoch seconds, or the exclusion rule leaves nothing.
+        """
+        table = paper_features(pairs)
+        chosen = [
+            column
+            for column in table.columns
+            if (self.latency if column == "latency" else self.features in ("all", "static" if column in _STATIC else "dynamic"))
+        ]
+        self.columns_, self.excluded_ = exclude(table[chosen])
+        if not self.columns_:
+            raise InputError(
+                f"none of {len(self.excluded_)} features is present in all {len(pairs)} pairs and differs between them; give "
+                "pairs of more workloads and GPUs"
+            )
+        self.regressor_ = self._regressor().fit(table[self.columns_].to_numpy(), target_seconds(pairs))
+        return self
+
+    def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Return seconds on the target, shape (n,)."""
+        check_is_fitted(self)
+        seconds: NDArray[np.float64] = self.regressor_.predict(paper_features(pairs)[self.columns_].to_numpy())
+        return seconds
+
+
+class Stack(NamedTuple):
     """A fitted stack that can be stored: scikit-learn's trees as arrays, in float64 to answer as it does.
 
     ``meta`` answers from the two columns that ``forest`` and ``booster`` answer, in seconds.
@@ -51,6 +104,10 @@ class PaperRecipe(RawSecondsRecipe):
     The paper names no hyper-parameter, so each library's defaults hold; the arguments exist to make a fast check possible.
     The stack's inner folds are shuffled, as a random split before it would have done: in the order of the pairs they leave
     whole models out, and the meta-regressor learns from worse predictions than it is given later (P2 15.0 instead of 11.6 %).
+
+    Attributes:
+        regressor_: the stack's parts.
+        seconds_: the shortest and the longest epoch of the training; trees answer nothing beyond.
     """
 
     trees: int = 100
@@ -66,21 +123,25 @@ class PaperRecipe(RawSecondsRecipe):
         return StackingRegressor(models, meta, cv=folds, n_jobs=-1)
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
-        """Fit on measured pairs; ``regressor_`` is the stack's parts, which can be saved and answer the same."""
+        """Fit on measured pairs."""
         fitted = super().fit(pairs).regressor_
         forest, booster = fitted.estimators_
         meta = Trees.of_boosting(fitted.final_estimator_, np.float64)
         self.regressor_ = Stack(Trees.of_forest(forest, np.float64), booster, meta)
+        self.seconds_ = float(target_seconds(pairs).min()), float(target_seconds(pairs).max())
         return self
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted stack; :meth:`get_params` and ``columns_`` are the caller's to keep next to it."""
-        forest, meta = under("forest", self.regressor_.forest.arrays()), under("meta", self.regressor_.meta.arrays())
-        return forest | meta | {"booster": array_of(self.regressor_.booster)}
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt, but for the arrays, as JSON values."""
+        return {"columns": self.columns_, "seconds": self.seconds_}
 
-    def restore(self, columns: Sequence[str], arrays: Arrays) -> Self:
-        """Take :meth:`arrays` of a stack that was fitted on these features."""
-        self.columns_ = list(columns)
-        forest, meta = (Trees.of_arrays(arrays, name) for name in ("forest", "meta"))
-        self.regressor_ = Stack(forest, model_of(arrays["booster"]), meta)
+    def arrays(self) -> dict[str, Any]:
+        """Return the fitted stack; :meth:`get_params` and :meth:`state` are the caller's to keep next to it."""
+        stack = self.regressor_
+        return {"forest": stack.forest.arrays(), "meta": stack.meta.arrays(), "booster": array_of(stack.booster)}
+
+    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Take :meth:`state` and :meth:`arrays`."""
+        self.columns_, self.seconds_ = state["columns"], tuple(state["seconds"])
+        self.regressor_ = Stack(Trees(**arrays["forest"]), model_of(arrays["booster"]), Trees(**arrays["meta"]))
         return self

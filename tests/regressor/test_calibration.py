@@ -85,27 +85,6 @@ def test_anchors_without_telemetry_correct_too(pairs: list[Pair], anchors: list[
     assert errors(after, others, into).mean() < 0.6 * errors(prior_answers(others), others, into).mean()
 
 
-def test_the_deviation_grows_away_from_the_anchors_and_falls_with_their_number(
-    anchors: list[Pair], make_profile: Callable[..., Profile], catalog: Catalog
-) -> None:
-    def scale_at(busy: float, workloads: int) -> float:
-        some = [pair for pair in anchors if int(str(pair.source.workload)[2:]) < workloads]
-        asked = [Pair(make_profile(busy=busy), catalog["T4"], catalog[NEW])]
-        return float(Calibration.fit(NEW, some, prior_answers(some)).correct(asked, prior_answers(asked)).scale[0])
-
-    seen = anchors[0].source.metrics["gpu_utilization"]["mean"]
-    assert scale_at(0.01, 8) > 1.1 * scale_at(seen, 8)
-    assert scale_at(seen, 3) > scale_at(seen, 8)
-
-
-def test_a_pair_that_the_recipe_is_less_sure_of_gets_a_wider_answer(calibration: Calibration, others: list[Pair]) -> None:
-    base = prior_answers(others)
-    unsure = replace(base, scale=3 * base.scale)
-    into = np.flatnonzero([pair.target_gpu.name == NEW for pair in others])
-    wide, narrow = (calibration.correct(others, answers).scale[into] for answers in (unsure, base))
-    np.testing.assert_allclose(wide, 3 * narrow)
-
-
 def test_it_equals_textbook_gaussian_process_regression(anchors: list[Pair], others: list[Pair]) -> None:
     """With one pair per workload, all from one GPU, the kernel is one that scikit-learn has."""
     some, asked = ([pair for pair in of if pair.gpus == ("T4", NEW)] for of in (anchors, others))

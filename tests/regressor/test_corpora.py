@@ -1,25 +1,16 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile, load_corpus
-from epochcast.regressor.corpora import run_table
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
 from epochcast.regressor.profile_json import profile_json
-
-
-def profile_row(profile: Profile) -> dict[str, object]:
-    """The columns of a profile in a table of runs."""
-    columns = run_table.STATISTIC_COLUMNS.items()
-    statistics = {name: profile.metrics[metric][part] for name, (metric, part) in columns if metric in profile.metrics}
-    return {name: getattr(profile, name) for name in run_table.FIELD_COLUMNS} | statistics
 
 
 @pytest.fixture
@@ -49,12 +40,10 @@ def test_units_become_base_units_and_names_ours(tmp_path: Path, table: pd.DataFr
     ("column", "value", "message"),
     [
         ("power_drawW_mean", "[N/A]", r"row 3: power_drawW_mean is '\[N/A\]'"),
-        ("utilization_gpu_mean", float("nan"), "row 3: utilization_gpu_mean is 'nan'"),
-        ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is 'inf'"),
+        ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is .*inf"),
         ("utilization_gpu_max", 120.0, "'gpu_utilization' ranges"),
-        ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is 0.0"),
-        ("one_epoch_average_second", -1.0, "row 3: one_epoch_average_second is -1.0"),
-        ("model", None, "row 3: model is empty"),
+        ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is .*0"),
+        ("model", None, "row 3: model is nan; fill it"),
     ],
 )
 def test_bad_value(tmp_path: Path, table: pd.DataFrame, column: str, value: object, message: str) -> None:
@@ -69,7 +58,7 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="no training data at"):
         load_corpus(tmp_path / "none.csv")
     table.drop(columns=["utilization_gpu_mean", "model"]).to_csv(tmp_path / "short.csv")
-    with pytest.raises(InputError, match=r"lacks 2 columns of cloud-hw-trainpred \(model, utilization_gpu_mean"):
+    with pytest.raises(InputError, match=r"lacks 2 columns \(model, utilization_gpu_mean"):
         load_corpus(tmp_path / "short.csv")
     table.iloc[:0].to_csv(tmp_path / "empty.csv")
     with pytest.raises(InputError, match="has no rows"):
@@ -98,36 +87,6 @@ def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Cal
     assert load_corpus(tmp_path / "0.json") == profiles[:1]
 
 
-def test_a_table_of_runs_holds_profiles_as_they_are(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
-    bare = Profile(
-        "AMD EPYC", 2.0, "epoch", 3, {}, "none", True, workload="b", epoch_s_low=1.9, epoch_s_high=2.1, stalls=1, stall_s=3.0
-    )
-    profiles = [make_profile("T4", workload="a", group="g"), bare]
-    pd.DataFrame([profile_row(profile) for profile in profiles]).reindex(
-        columns=[*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    ).to_parquet(tmp_path / "corpus.parquet")
-    assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == profiles
-
-
-def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_profiles: list[Profile]) -> None:
-    rows = [profile_row(profile) for profile in public_profiles]
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    # A campaign's runs say precision and batch in their labels, and have no origin and no type.
-    own = [replace(profile, precision=None, batch=None, origin=None, type=None) for profile in public_profiles]
-    assert load_corpus(tmp_path) == own
-
-
-def test_a_table_of_runs_takes_precision_and_batch_from_the_labels(
-    tmp_path: Path, make_profile: Callable[..., Profile]
-) -> None:
-    row = profile_row(make_profile("T4", workload="a")) | {"precision": "16-mixed", "batch_size": 64}
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS, "precision", "batch_size"]
-    pd.DataFrame([row]).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    (profile,) = load_corpus(tmp_path)
-    assert (profile.precision, profile.batch) == ("mixed", 64)
-
-
 RATES = """source,group,precision,gpu,batch,rate,unit,work,power_mean
 gavel,cnn,single,K80,,0.5,iterations/s,a,
 gavel,cnn,single,P100 PCIe 16GB,,1.5,iterations/s,a,
@@ -149,10 +108,10 @@ def test_rates_of_equal_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("rate", "rates"), "is not a CSV of a known corpus|lacks rate"),
-        (("0.5", "-1"), "row 2: rate is -1.0; it must be above 0"),
+        (("rate", "rates"), "is not a CSV of a known corpus|lacks 1 columns .rate"),
+        (("0.5", "-1"), "row 2: rate is .*-1.*; give a finite number above 0"),
         (("mixed", "int8"), "row 4: precision is 'int8'"),
-        (("bert,mixed", ",mixed"), "row 4: group is empty"),
+        (("bert,mixed", ",mixed"), "row 4: group is nan; fill it"),
     ],
 )
 def test_bad_rates(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -165,19 +124,13 @@ def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile]
     assert len(rates) == 1384 and len(make_pairs(rates, catalog)) == 7012
 
 
-def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:
-    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
-    pd.DataFrame(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    with pytest.raises(InputError, match="has no runs; run a campaign into it"):
-        load_corpus(tmp_path)
-
-
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match=r"holds no \*\.json"):
+    with pytest.raises(InputError, match=r"holds no profile: a folder holds \*\.json"):
         load_corpus(tmp_path)
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(InputError, match=r"a\.json is not a profile"):
-        load_corpus(tmp_path)
+    for text in ("{", "[" * 100_000):  # nested too deep
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(InputError, match=r"a\.json is not a profile"):
+            load_corpus(tmp_path)
     (tmp_path / "a.jsonl").write_text(json.dumps(profile_json(make_profile())) + "\n{}")
     with pytest.raises(InputError, match=r"line 2 of .* is not a profile: the profile's schema is None"):
         load_corpus(tmp_path / "a.jsonl")
@@ -193,22 +146,7 @@ def test_public_file_holds_no_trap(public_profiles: list[Profile]) -> None:
     assert len({profile.group for profile in public_profiles}) == 7
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"unit": "step"}, "workload 'w' has seconds per epoch and per step"),
-        ({"epoch_s": 1e8}, "workload 'w' takes 10 s on T4 and 1e.08 s on A10G; no GPU is a million times as fast"),
-    ],
-)
-def test_seconds_that_are_not_of_the_same_thing_make_no_pair(
-    catalog: Catalog, make_profile: Callable[..., Profile], changes: dict[str, object], says: str
-) -> None:
-    runs = [make_profile("T4", workload="w"), make_profile("A10G", workload="w", **changes)]
-    with pytest.raises(InputError, match=says):
+def test_seconds_of_steps_and_of_epochs_make_no_pair(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    runs = [make_profile("T4", workload="w"), make_profile("A10G", workload="w", unit="step")]
+    with pytest.raises(InputError, match="workload 'w' has seconds per epoch and per step"):
         make_pairs(runs, catalog)
-
-
-def test_json_nested_too_deep_is_no_profile(tmp_path: Path) -> None:
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(InputError, match=r"deep\.json is not a profile"):
-        load_corpus(tmp_path)

@@ -61,11 +61,6 @@ def test_power_stays_below_the_tdp_and_falls_with_time(catalog: Catalog, watts: 
     assert predict_power(watts, source, other, ratio * 1.5) <= power
 
 
-def test_there_and_back_is_where_it_began(catalog: Catalog) -> None:
-    v100, a10g = catalog["V100 SXM2 16GB"], catalog["A10G"]
-    assert predict_power(predict_power(100.0, v100, a10g, 0.8), a10g, v100, 1 / 0.8) == pytest.approx(100.0)
-
-
 def test_gpus_of_one_job_add_up(catalog: Catalog, make_profile: Make) -> None:
     one = predict_energy(make_profile(), _prediction("A10G", 0.5, 5.0), catalog["T4"], catalog["A10G"])
     none = predict_energy(make_profile(epoch_s=None), _prediction("A10G", 0.5), catalog["T4"], catalog["A10G"])

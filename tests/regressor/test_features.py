@@ -54,11 +54,6 @@ def test_paper_features_are_raw_statistics_source_over_target_and_latency(
     assert not any("T4" in column or "workload" in column for column in features)
 
 
-def test_paper_features_need_a_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match="need the seconds of an epoch"):
-        paper_features([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
-
-
 def test_prior_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     t4, v100 = catalog["T4"], catalog["V100 SXM2 16GB"]
     flops = (40 * 64 * 1.5e9) / (80 * 64 * 1.53e9)  # the clock that the job ran at, not the boost clock

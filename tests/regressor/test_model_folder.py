@@ -1,18 +1,20 @@
-"""A model folder: read whole, or refused in one sentence."""
+"""A model folder: written whole or not at all, read whole, or refused in one sentence."""
 
 import json
 import resource
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from epochcast import __version__
 from epochcast.regressor import InputError, LatencyPredictor, model_folder
-from epochcast.regressor.manifest import PaperManifest, RegressorManifest
-from epochcast.regressor.model_folder import ARRAYS, MANIFEST, is_kind, require_place
-from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.model_folder import ARRAYS, MANIFEST, require_place
+from epochcast.regressor.paper_predictor import PaperManifest
+from epochcast.regressor.predictor import SHIPPED, RegressorManifest
 
 
 @pytest.fixture
@@ -20,55 +22,42 @@ def model(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SHIPPED, tmp_path / "model"))
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-    return stored
+def change(folder: Path, **changes: Any) -> None:
+    (folder / MANIFEST).write_text(json.dumps(json.loads((folder / MANIFEST).read_text()) | changes))
 
 
-def read(folder: Path) -> RegressorManifest:
-    return model_folder.load(folder, RegressorManifest)[0]
+def make_huge(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.truncate(10**12)  # sparse: takes no room
 
 
-def test_another_version_is_named(model: Path) -> None:
-    other = manifest_of(model) | {"schema": "epochcast.regressor/v9", "epochcast": "9.0.0"}
-    (model / MANIFEST).write_text(json.dumps(other))
-    with pytest.raises(
-        InputError, match=rf"regressor/v9'; this version reads '{RegressorManifest.SCHEMA}', .* \(epochcast 9\.0\.0 wrote it\)"
-    ):
-        read(model)
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
 
 
-@pytest.mark.parametrize("text", ["", "{", "nul", "\0", "[1]", "NaN"])
-def test_what_is_no_manifest(model: Path, text: str) -> None:
-    (model / MANIFEST).write_text(text)
-    with pytest.raises(InputError, match=r"train .* again"):
-        read(model)
-
-
-def test_bytes_that_are_no_text(model: Path) -> None:
-    (model / MANIFEST).write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(InputError, match="is not JSON"):
-        read(model)
-
-
-@pytest.mark.parametrize("name", [MANIFEST, ARRAYS])
-def test_a_huge_file_is_refused_unread(model: Path, name: str) -> None:
-    with (model / name).open("r+b") as file:
-        file.truncate(10**12)  # sparse: takes no room
-    with pytest.raises(InputError, match="takes 1000000000000 bytes, more than"):
-        read(model)
-
-
-def test_a_value_that_was_changed_is_noticed(model: Path) -> None:
-    (model / MANIFEST).write_text(json.dumps(manifest_of(model) | {"training": {}}))
-    with pytest.raises(InputError, match=r"model\.json in .* was changed after training \(its fingerprint differs\)"):
-        read(model)
-
-
-def test_another_shape_under_the_same_schema_is_named(tmp_path: Path) -> None:
-    model_folder.save(tmp_path / "m", RegressorManifest, {"recipe": 3}, {})
-    with pytest.raises(InputError, match=r"of another version of epochcast \(recipe: .*\); train it again"):
-        read(tmp_path / "m")
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda folder: (folder / MANIFEST).unlink(), r"there is no model in .*train one with `epochcast fit regressor`"),
+        (lambda folder: (folder / ARRAYS).unlink(), r"lacks arrays\.npz"),
+        *((lambda folder, text=text: (folder / MANIFEST).write_bytes(text), "is not JSON") for text in (b"", b"nul", b"\xff{")),
+        *((lambda folder, text=text: (folder / MANIFEST).write_text(text), "schema None") for text in ("[1]", "NaN", "{}")),
+        (
+            lambda folder: change(folder, schema="epochcast.regressor/v0", epochcast="9.0.0"),
+            rf"/v0' \(epochcast 9\.0\.0, .*\); this version reads '{RegressorManifest.SCHEMA}': train it",
+        ),
+        (lambda folder: change(folder, training={}), r"model\.json in .* was changed after training \(its fingerprint"),
+        (lambda folder: flip_a_bit(folder / ARRAYS), r"arrays\.npz in .* was changed after training"),
+        (lambda folder: (folder / ARRAYS).write_bytes(b""), r"arrays\.npz in .* was changed after training"),
+        *((lambda folder, name=name: make_huge(folder / name), "takes 1000000000000 bytes") for name in (MANIFEST, ARRAYS)),
+    ],
+)
+def test_a_damaged_model_is_refused(model: Path, damage: Callable[[Path], object], says: str) -> None:
+    damage(model)
+    with pytest.raises(InputError, match=says):
+        LatencyPredictor.load(model)
 
 
 def test_arrays_that_would_not_be_read_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,40 +67,44 @@ def test_arrays_that_would_not_be_read_are_not_written(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path) -> None:
-    from epochcast import __version__
-
-    state = {key: value for key, value in manifest_of(SHIPPED).items() if key not in model_folder.Manifest.model_fields}
-    arrays = {"some.thing": np.arange(3)}
+def test_the_same_model_is_the_same_bytes_and_names_the_version_that_wrote_it(tmp_path: Path) -> None:
+    stored = json.loads((SHIPPED / MANIFEST).read_text())
+    state = {key: value for key, value in stored.items() if key not in model_folder.Manifest.model_fields}
+    arrays = {"some": {"thing": np.arange(3)}}
     for folder in (tmp_path / "m", tmp_path / "n"):
         model_folder.save(folder, RegressorManifest, state | {"schema": RegressorManifest.SCHEMA}, arrays)
-    assert read(tmp_path / "m").epochcast == __version__
-    assert np.array_equal(model_folder.load(tmp_path / "m", RegressorManifest)[1]["some.thing"], arrays["some.thing"])
-    for name in (MANIFEST, ARRAYS):  # the same model, the same bytes
+    manifest, again = model_folder.load(tmp_path / "m", RegressorManifest)
+    assert manifest.epochcast == __version__ and np.array_equal(again["some"]["thing"], arrays["some"]["thing"])
+    for name in (MANIFEST, ARRAYS):
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "n" / name).read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m", "n"]
 
 
-def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_path: Path, predictor: LatencyPredictor) -> None:
-    before = (model / MANIFEST).read_bytes()
-    assert is_kind(model, RegressorManifest) and not is_kind(model, PaperManifest)
-    with pytest.raises(
-        InputError, match=r"was written by `epochcast fit regressor`, but a model of .* paper` is needed: name an"
-    ):
+def test_saving_replaces_a_model_of_its_kind_and_nothing_else(
+    tmp_path: Path, model: Path, predictor: LatencyPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r", `epochcast fit regressor`\); this version reads .*paper.*, or name another model"):
         model_folder.load(model, PaperManifest)
-    with pytest.raises(
-        InputError, match=r"was written by `.* --pipeline paper`, but a model of `epochcast fit regressor` is needed"
-    ):
-        (tmp_path / "paper").mkdir()
-        (tmp_path / "paper" / MANIFEST).write_text(
-            json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
-        )
-        read(tmp_path / "paper")
     with pytest.raises(InputError, match=r"exists but has no model of `epochcast fit regressor --pipeline paper`; name a new"):
         require_place(model, PaperManifest)
-    (model / MANIFEST).write_text(json.dumps(manifest_of(model) | {"schema": "epochcast.regressor/v5"}))
-    predictor.save(model)  # an older one is
-    assert (model / MANIFEST).read_bytes() != before and LatencyPredictor.load(model).training == predictor.training
+    change(model, schema="epochcast.regressor/v5")  # an older one is replaced, through a link, and where somebody stands
+    for place in ("here", "mine"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "link").symlink_to(model)
+    predictor.save(tmp_path / "link")
+    monkeypatch.chdir(tmp_path / "here")
+    predictor.save(Path())
+    assert (tmp_path / "link").is_symlink()
+    assert all(LatencyPredictor.load(tmp_path / name).training == predictor.training for name in ("model", "here"))
+    for other in (tmp_path / "mine" / "thesis.txt", tmp_path / "file"):
+        other.write_text("x")
+    for place in ("mine", "file"):
+        with pytest.raises(InputError, match="has no model of `epochcast fit regressor`; name a new folder"):
+            predictor.save(tmp_path / place)
+    with pytest.raises(InputError, match="cannot write the model"):
+        predictor.save(tmp_path / "file" / "below")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "here", "link", "mine", "model"]
 
 
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, model: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from epochcast.regressor import Catalog, InputError, PaperPredictor, Profile
 from epochcast.regressor.features import paper_features
-from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes import PaperRecipe
 
@@ -57,7 +56,7 @@ def test_beyond_the_training_s_epochs_no_interval_is_claimed(
 ) -> None:
     hours = make_profile("T4", epoch_s=3600.0)
     (answer,) = fitted.predict(hours, ["A10G"])
-    assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.seconds[1]
+    assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.recipe.seconds_[1]
     assert "3600 s are outside its training range" in answer.why and "so no interval is valid" in fitted.note(hours)
     assert "interval is valid" not in fitted.note(make_profile("T4"))
 
@@ -83,15 +82,3 @@ def test_data_too_few_for_models_and_gpus_still_have_an_interval(
     fitted.save(tmp_path / "m")
     with pytest.raises(InputError, match="protocol P2, which training also uses, needs 5"):
         PaperPredictor.fit(two[:6], catalog, SMALL)
-
-
-@pytest.mark.parametrize("name", [MANIFEST, ARRAYS])
-def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
-    content = bytearray((model / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (model / name).write_bytes(content)
-    with pytest.raises(InputError, match="again"):
-        PaperPredictor.load(model, catalog)
-    (model / name).unlink()
-    with pytest.raises(InputError, match=r"lacks|there is no model"):
-        PaperPredictor.load(model, catalog)

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -7,50 +9,30 @@ from epochcast.regressor.protocols import PROTOCOLS, out_of_fold, splits
 from lab.rivals.latency.baselines import PairMedian
 
 
-def names(pairs: list[Pair], rows: np.ndarray, what: str) -> set[str]:
-    return {
-        {
-            "workload": pairs[row].source.workload,
-            "group": pairs[row].source.group,
-            "source": pairs[row].source_gpu.name,
-            "target": pairs[row].target_gpu.name,
-        }[what]
-        or ""
-        for row in rows
-    }
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_each_pair_is_tested_once_and_never_trained_on(pairs: list[Pair], protocol: str) -> None:
-    tested = []
-    for train, test in splits(pairs, protocol):
-        assert not set(train) & set(test)
-        tested.extend(test)
-    assert sorted(tested) == list(range(len(pairs)))
+    folds = list(splits(pairs, protocol))
+    assert not any(set(train) & set(test) for train, test in folds)
+    assert sorted(row for _, test in folds for row in test) == list(range(len(pairs)))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_p2_keeps_workloads_together(pairs: list[Pair], seed: int) -> None:
-    folds = list(splits(pairs, "P2", seed))
-    assert len(folds) == 5
-    for train, test in folds:
-        assert not names(pairs, train, "workload") & names(pairs, test, "workload")
-
-
-def test_p3_leaves_one_model_out(pairs: list[Pair]) -> None:
-    folds = list(splits(pairs, "P3"))
-    assert len(folds) == 4
-    for train, test in folds:
-        (model,) = names(pairs, test, "group")
-        assert model not in names(pairs, train, "group")
-
-
-def test_p4_leaves_one_gpu_out_on_both_sides(pairs: list[Pair]) -> None:
-    folds = list(splits(pairs, "P4"))
-    assert len(folds) == 3
-    for train, test in folds:
-        (gpu,) = names(pairs, test, "target")
-        assert gpu not in names(pairs, train, "source") | names(pairs, train, "target")
+@pytest.mark.parametrize(
+    ("protocol", "seed", "folds", "held"),
+    [
+        *(("P2", seed, 5, lambda pair: {pair.source.workload}) for seed in range(3)),
+        ("P3", 0, 4, lambda pair: {pair.source.group}),
+        ("P4", 0, 3, lambda pair: {pair.target_gpu.name}),
+    ],
+)
+def test_what_is_left_out_was_never_trained_on(
+    pairs: list[Pair], protocol: str, seed: int, folds: int, held: Callable[[Pair], set[str]]
+) -> None:
+    found = list(splits(pairs, protocol, seed))
+    assert len(found) == folds
+    for train, test in found:
+        left_out = set().union(*(held(pairs[row]) for row in test))
+        assert protocol == "P2" or len(left_out) == 1
+        assert not any(left_out & (held(pairs[row]) | {pairs[row].source_gpu.name}) for row in train)
 
 
 def test_what_data_are_too_few_for(pairs: list[Pair]) -> None:

@@ -51,15 +51,6 @@ def test_answers_are_those_of_one_gaussian_process(catalog: Catalog) -> None:
         assert -1e-4 < unseen < 0.12  # levels that the holes left out, and no short step was measured
 
 
-def test_there_and_back_is_where_it_began(catalog: Catalog) -> None:
-    ridge = BlockedRidge().fit(made_up_rates(catalog))
-    gpus = [catalog[name] for name in (*GPUS, "B200 SXM")]
-    for a in gpus:
-        for b in gpus:
-            there = ridge.compare([a, b], [b, a], [LLM, LLM])
-            assert there.mean[0] == pytest.approx(-there.mean[1]) and there.variance[0] == pytest.approx(there.variance[1])
-
-
 def test_less_is_known_of_new_gpus_and_families(catalog: Catalog) -> None:
     ridge = BlockedRidge().fit(made_up_rates(catalog))
     stated = CNN._replace(family="f0")

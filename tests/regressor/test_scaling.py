@@ -52,14 +52,6 @@ def test_a_prediction_for_more_gpus_is_shorter_and_wider(
     assert back.ratio == pytest.approx(one.ratio)
 
 
-def test_a_job_that_runs_on_several_is_predicted_for_as_many(
-    shipped: LatencyPredictor, make_profile: Callable[..., Profile]
-) -> None:
-    single, several = (shipped.predict(make_profile("T4", gpus=gpus), ["A10G", "T4"]) for gpus in (1, 8))
-    ratios = ([one.ratio for one in of] for of in (single, several))
-    assert next(ratios) == pytest.approx(next(ratios), rel=0.15) and {one.gpus for one in several} == {8}
-
-
 def test_a_larger_batch_is_what_the_rates_say_of_it(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     source = shipped.catalog["T4"]
     large, small, same = (shipped.predict(make_profile("T4"), [name])[0] for name in ("H100 SXM5", "K80", "T4"))

@@ -27,7 +27,7 @@ def test_is_small_and_predicts_for_every_gpu(
 
 def test_says_how_accurate_it_is(shipped: LatencyPredictor) -> None:
     """Of left-out families and GPUs, in all of the data: 1090 pairs of CNNs with telemetry, 8212 of rates."""
-    accuracy = shipped.reliability.accuracy
+    accuracy = shipped.accuracy
     assert {figures["n"] for figures in accuracy.values()} == {9302}
     assert accuracy["P3"]["mape"] <= 21 and accuracy["P4"]["mape"] <= 18
 

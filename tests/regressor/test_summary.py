@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from epochcast.regressor import InputError
 from epochcast.regressor.profile import STATISTICS
@@ -141,9 +139,6 @@ def test_one_reading_has_no_spread() -> None:
 @pytest.mark.parametrize(
     ("time", "metrics", "spans", "message"),
     [
-        ([], {}, [], "give at least one sample"),
-        ([0.0, 1.0], {"power": [1.0]}, [], r"has shape \(1,\) but time has \(2,\)"),
-        ([0.0, 1.0], {}, [(1.0, 1.0)], "is empty"),
         ([0.0, 1.0], {}, [(5.0, 6.0)], "no sample is inside"),
         ([0.0, 1.0], {"gpu_utilization": [50.0, 90.0]}, [], "divide percents by 100"),
     ],
@@ -151,34 +146,3 @@ def test_one_reading_has_no_spread() -> None:
 def test_bad_samples(time: list[float], metrics: dict[str, list[float]], spans: Spans, message: str) -> None:
     with pytest.raises(InputError, match=message):
         summarise("T4", time, metrics, spans)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.floats(2.0, 60.0), min_size=1, max_size=12),
-    st.floats(0.01, 100.0),
-    st.floats(-1e6, 1e6),
-)
-def test_time_scales_and_shifts_what_is_in_seconds_and_nothing_else(lengths: list[float], factor: float, shift: float) -> None:
-    spans = _spans(lengths)
-    time = _time(spans, 0.25)
-    busy = 0.5 + 0.4 * np.sin(time)
-    one = summarise("T4", time, {"gpu_utilization": busy}, spans)
-    other = summarise(
-        "T4", time * factor + shift, {"gpu_utilization": busy}, [(a * factor + shift, b * factor + shift) for a, b in spans]
-    )
-    assert (other.epochs, other.stalls) == (one.epochs, one.stalls)
-    for key in ("epoch_s", "epoch_s_low", "epoch_s_high", "first_epoch_s", "stall_s"):
-        before, after = getattr(one, key), getattr(other, key)
-        assert (after is None) == (before is None)
-        if before is not None:
-            assert after == pytest.approx(before * factor, rel=1e-4, abs=1e-6)
-
-
-@given(st.permutations(["gpu_utilization", "power", "sm_clock", "load"]))
-def test_the_order_of_metrics_does_not_matter(names: list[str]) -> None:
-    time = np.arange(0, 20, 0.5)
-    readings = {name: np.full(time.size, 0.5 + 1e7 * (name == "sm_clock")) for name in sorted(names)}
-    shuffled = {name: readings[name] for name in names}
-    spans = [(0.0, 10.0), (10.0, 20.0)]
-    assert summarise("T4", time, shuffled, spans) == summarise("T4", time, readings, spans)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 
-from epochcast.regressor.arrays import under
 from epochcast.regressor.trees import Trees
 
 
@@ -23,6 +22,6 @@ def test_boosting_in_double_precision_equals_scikit_learn() -> None:
     X, y = rng.normal(size=(400, 3)), rng.lognormal(size=400)
     model = HistGradientBoostingRegressor(random_state=0).fit(X, y)
     boosted = Trees.of_boosting(model, np.float64)
-    again = Trees.of_arrays(under("t", boosted.arrays()), "t")
+    again = Trees(**boosted.arrays())
     for rows in (X, rng.normal(size=(500, 3))):
         np.testing.assert_allclose(again.predict(rows), model.predict(rows), rtol=1e-12)

@@ -14,7 +14,6 @@ from scipy.spatial.distance import cdist
 
 from epochcast.analyzer.backends.convmeter.metrics import COMPUTING_KINDS, KINDS
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor.arrays import Arrays, part, parts_of
 
 Array = NDArray[np.float64]
 Columns = pd.DataFrame | Mapping[str, Array]
@@ -90,13 +89,13 @@ class Paper:
                 answer[own] = np.maximum(np.sum(sums, axis=0), SHORTEST)[own]
         return answer
 
-    def arrays(self) -> dict[str, Array]:
-        """Coefficients, named ``REGIME.PHASE``."""
-        return {f"{regime}.{phase}": each for regime, parts in self.coefficients.items() for phase, each in parts.items()}
+    def arrays(self) -> dict[str, Any]:
+        """Coefficients, by regime and phase."""
+        return self.coefficients
 
-    def restore(self, arrays: Arrays) -> Self:
+    def restore(self, arrays: Mapping[str, Any]) -> Self:
         """Take coefficients of :meth:`arrays`."""
-        self.coefficients = {regime: part(arrays, regime) for regime in parts_of(arrays)}
+        self.coefficients = dict(arrays)
         return self
 
     def _parts(self, points: pd.DataFrame, seconds: Array, regime: str) -> dict[str, Array]:
@@ -182,7 +181,7 @@ class Default:
         """Coefficients of the sums, and the process."""
         return self.fitted
 
-    def restore(self, arrays: Arrays) -> Self:
+    def restore(self, arrays: Mapping[str, Any]) -> Self:
         """Restore a fit from :meth:`arrays`."""
         self.fitted = dict(arrays)
         if "pull" in self.fitted:

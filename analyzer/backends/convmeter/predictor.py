@@ -18,7 +18,6 @@ from epochcast.analyzer.backends.convmeter.forms import Default, Form, Paper
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, PHASES
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import AnswerPart
-from epochcast.regressor.arrays import part, under
 from epochcast.regressor.model_folder import Manifest, load, save
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
@@ -181,10 +180,9 @@ class ConvNetPredictor:
         Raises:
             InputError: the folder holds something else or cannot be written.
         """
-        arrays: dict[str, Array] = {}
-        for number, forms in enumerate(self.forms):
-            for phase, form in forms.items():
-                arrays |= under(f"{number}.{phase}", form.arrays())
+        arrays = {
+            str(number): {phase: form.arrays() for phase, form in forms.items()} for number, forms in enumerate(self.forms)
+        }
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
@@ -196,7 +194,7 @@ class ConvNetPredictor:
         """
         manifest, arrays = load(folder, ConvmeterManifest)
         forms = [
-            {phase: RECIPES[cell.recipe](phase).restore(part(arrays, f"{number}.{phase}")) for phase in cell.fits}
+            {phase: RECIPES[cell.recipe](phase).restore(arrays[str(number)][phase]) for phase in cell.fits}
             for number, cell in enumerate(manifest.cells)
         ]
         return cls(manifest.cells, forms)

@@ -55,9 +55,7 @@ class DistributedModel:
         manifest, arrays = load(folder, DistributedManifest)
         state = manifest.operators
         families = {
-            name: FamilyModel(
-                Trees.of_arrays(arrays, name), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept}
-            )
+            name: FamilyModel(Trees(**arrays[name]), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept})
             for name, kept in state["families"].items()
         }
         operators = OperatorModel(families, {gpu: Board(**board) for gpu, board in state["boards"].items()})

@@ -271,10 +271,10 @@ class PeakMemory:
         return np.stack([peak, peak / factor, peak * factor, probability])
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
         """Take what was fitted: numbers as JSON, and arrays."""
         risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
-        return cls(Trees.of_arrays(arrays, "trees"), float(settings["half_width"]), risk)
+        return cls(Trees(**arrays["trees"]), float(settings["half_width"]), risk)
 
 
 def estimates(samples: Sequence[Sample]) -> Floats:

@@ -20,7 +20,6 @@ from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, base_m
 from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
-from epochcast.regressor.arrays import part
 from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 
@@ -158,9 +157,9 @@ class OccupancyPredictor:
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
                 f"this version has; train it again with `{OccupancyManifest.COMMAND}`"
             )
-        ratios = {label: StepTrees(*own, Trees.of_arrays(arrays, label)) for label, own in kept.outputs.items()}
+        ratios = {label: StepTrees(*own, Trees(**arrays[label])) for label, own in kept.outputs.items()}
         fitted = FittedModel(**{name: getattr(kept, name) for name in FittedModel.model_fields})
-        return cls(fitted, kept.range, ratios, PeakMemory.restore(kept.memory, part(arrays, "peak_memory")))
+        return cls(fitted, kept.range, ratios, PeakMemory.restore(kept.memory, arrays["peak_memory"]))
 
 
 def model_training(sample: Sample) -> dict[str, Any]:

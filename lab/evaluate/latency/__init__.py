@@ -16,8 +16,8 @@ from epochcast.regressor.predictor import LatencyPredictor
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.protocols import SHUFFLED, out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
-from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
-from epochcast.regressor.reliability import Reliability
+from epochcast.regressor.recipes.paper import RawSecondsRecipe
+from epochcast.regressor.reliability import measure_reliability
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise
 from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
 from lab.evaluate.latency.stated import STATED
@@ -116,7 +116,7 @@ def evaluate_split(
     shared = sorted({str(profile.workload) for profile in train} & {str(profile.workload) for profile in test})
     fold_of = {workload: 1 + number % _FOLDS for number, workload in enumerate(shared)}
     folds = np.array([fold_of.get(str(pair.source.workload), 0) for pair in pairs])
-    intervals = Reliability.measure(learnt, unfitted).intervals if isinstance(unfitted, DefaultRecipe) else {}
+    intervals = measure_reliability(learnt, unfitted)[1] if isinstance(unfitted, DefaultRecipe) else {}
     run = ShuffleResult(*np.full((3, len(pairs)), np.nan))
     for fold in np.unique(folds).tolist():
         rest = [pair for pair in learnt if fold_of.get(str(pair.source.workload)) != fold]

@@ -5,8 +5,7 @@ from typing import Any
 
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 
-from epochcast.regressor.recipes.paper import members
-from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.recipes.paper import RawSecondsRecipe, members
 
 
 @dataclass(eq=False, repr=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.pairs import make_pairs
-from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.recipes.paper import RawSecondsRecipe
 from lab.evaluate.latency import Evaluation, evaluate, evaluate_split
 from lab.rivals.latency import RECIPES
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts

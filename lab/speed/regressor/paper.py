@@ -18,7 +18,7 @@ from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import out_of_fold, splits
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
-from epochcast.regressor.recipes.raw_seconds import Features, RawSecondsRecipe
+from epochcast.regressor.recipes.paper import Features, RawSecondsRecipe
 from epochcast.regressor.scoring import score
 from lab.figures.scatter import scatter_figure
 from lab.rivals.latency import RECIPES

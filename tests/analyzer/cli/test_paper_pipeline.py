@@ -44,14 +44,17 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
     ("arguments", "says"),
     [
         (["predict", "run.json", "--pipeline", "magic"], "'magic' is not one of"),
-        (["predict", "run.json", "--model", "model"], "was written by `epochcast fit regressor --pipeline paper`, but a model"),
+        (
+            ["predict", "run.json", "--model", "model"],
+            "`epochcast fit regressor --pipeline paper`); this version reads 'epochcast.regressor/v8'",
+        ),
         (
             ["fit", "regressor", "--onto", "model", "--data", "data", "--out", "new"],
-            "but a model of `epochcast fit regressor` is needed",
+            "train it with `epochcast fit regressor`, or name another model",
         ),
         (
             ["predict", "run.json", "--pipeline", "paper", "--model", "{shipped}"],
-            "was written by `epochcast fit regressor`, but a model of `epochcast fit regressor --pipeline paper` is",
+            "`epochcast fit regressor`); this version reads 'epochcast.regressor.paper/v4'",
         ),
         (["predict", "run.json", "--pipeline", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (

@@ -47,11 +47,11 @@ def test_a_model_is_trained_on_a_folder_of_traces(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({}, "has workload None; give the workload"),
-        ({"workload": 3}, "has workload 3; give the workload"),
+        ({}, "does not give the workload"),
+        ({"workload": 3}, "workload is 3; input should be a valid string"),
         ({"workload": "w", "training": False}, "marks it as no training run; remove it"),
         ({"workload": "w", "epoch_ends": [1.0]}, "give one end per start"),
-        ({"workload": "w", "group": 5}, "has group 5; give the name"),
+        ({"workload": "w", "group": 5}, "group is 5; input should be a valid string"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, catalog: Catalog, told: dict[str, object], message: str) -> None:
@@ -74,7 +74,7 @@ def test_a_profile_among_traces_is_refused_rather_than_forgotten(tmp_path: Path,
 
 def test_other_bad_files_are_named(tmp_path: Path, catalog: Catalog) -> None:
     _write(tmp_path, "trace", "Voodoo 2", 1, {"workload": "w"})
-    with pytest.raises(InputError, match=r"trace\.parquet.*unknown GPU 'Voodoo 2'"):
+    with pytest.raises(InputError, match=r"has no usable run: 1 run on Voodoo 2 left out: unknown GPU 'Voodoo 2'"):
         load_training_data([tmp_path], catalog)
     _write(tmp_path, "trace", "Tesla T4", 1, {"workload": "w"})
     (tmp_path / "trace.json").write_text("[]")
@@ -84,7 +84,7 @@ def test_other_bad_files_are_named(tmp_path: Path, catalog: Catalog) -> None:
     with pytest.raises(InputError, match=r"trace\.json' is not a readable label file"):
         load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").unlink()
-    with pytest.raises(InputError, match=r"trace\.parquet.*there is no trace\.json next to it"):
+    with pytest.raises(InputError, match=r"trace\.parquet.*no label file .*trace\.json' next to the trace"):
         load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").write_text('{"workload": "w"}')
     pd.DataFrame({"time": [0.0, 1.0], "gpu_utilization": [0.5, 0.5]}).to_csv(tmp_path / "trace.csv", index=False)

@@ -118,7 +118,7 @@ def test_a_gpu_that_neither_knows(catalog: Catalog) -> None:
         gpu_of("NVIDIA Unheard-of 5", {}, catalog)
     with pytest.raises(RegressorInputError, match="ambiguous"):
         gpu_of("V100", STATIC, catalog)
-    for name, value, says in (("memory_total", 1e20, "memory is 1e"), ("sm_count", 2, "an SM has")):  # that no GPU has
+    for name, value, says in (("memory_total", 1e20, "memory is 1"), ("sm_count", 2, "an SM has")):  # that no GPU has
         with pytest.raises(RegressorInputError, match=f"'NVIDIA Unheard-of 5' by the trace's static attributes: .*{says}"):
             gpu_of("NVIDIA Unheard-of 5", {**STATIC, name: value}, catalog)
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, Workload, profile_beside
+from epochcast.analyzer.corpus.training_data import labelled_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs import sources
 from epochcast.analyzer.jobs.cycles import NO_STEP
@@ -252,13 +252,13 @@ def test_waiting_on_a_gpu_without_a_price_has_none() -> None:
     assert usd_per_hour(["T4", "T4"], load_instances(None, load_catalog())[0]) == pytest.approx(2 * (one or 0))
 
 
-def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path]) -> None:
+def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path], tmp_path: Path) -> None:
     trace = read_trace(found(cycles=(CHECKPOINT,)))
     profile, _ = profile_of(trace, load_catalog())
     assert profile.unit == "cycle"
-    unmarked = Workload("net|64", None, has_marks=False, batch_size=None, precision=None)
-    with pytest.raises(NoEpochsError, match=r"only cycles of 12\.?\d* s were found in it; give its epoch_starts"):
-        profile_beside(trace, Path("run.json"), unmarked, load_catalog())
+    (unmarked := tmp_path / "run.json").write_text('{"workload": "net|64"}')
+    with pytest.raises(InputError, match=r"only cycles of 12\.?\d* s were found in it; give its epoch_starts"):
+        labelled_profile(trace, unmarked, load_catalog())
 
 
 def test_samples_and_tokens_per_second_here_and_elsewhere(
