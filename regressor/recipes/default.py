@@ -153,14 +153,16 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ratios = self.ridge_.compare(
             [pair.source_gpu for pair, _ in rows], [pair.target_gpu for pair, _ in rows], [work for _, work in rows]
         )
-        if self.members == "ridge":
-            return ratios
         both = np.concatenate([_features(rows), _features(rows, back=True)])
         there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
-        measured = [self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows]
-        share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
-        return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
+        measured = np.array([self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows])
+        share = {"ridge": 0.0, "catboost": 1.0}.get(self.members, np.where(measured, 0.0, SHARE))
+        mean = (1 - share) * ratios.mean + share * (there - back) / 2
+        # Of a short step any part may be launches, which take as long on every GPU; neither step nor type shows which part. If
+        # all parts are as likely, the log ratio is between 0 and this mean, and the square of the error a third of its square.
+        waits = np.array([work.short > 0 for _, work in rows]) & ~measured
+        return Ratios(mean, ratios.variance + waits * mean**2 / 3)
 
     def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
         """What the job of a pair may be, and how likely each is."""
