@@ -149,12 +149,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 _WITHOUT_TORCH = """
 import sys
 
-class NoTorch:
-    def find_spec(self, name, *rest):
-        if name.split(".")[0] == "torch":
-            raise ModuleNotFoundError(f"No module named {name!r}")
-
-sys.meta_path.insert(0, NoTorch())
+sys.modules["torch"] = None
 from epochcast.analyzer.cli import main
 sys.exit(main(sys.argv[1:]))
 """
