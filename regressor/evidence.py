@@ -7,7 +7,7 @@ from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.calibration import Calibration
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.precision import CODE
-from epochcast.regressor.recipes.default import DefaultRecipe, family_of
+from epochcast.regressor.recipes.default import DefaultRecipe, family_of, work_of
 from epochcast.regressor.ridge import SHEET_FIGURES
 
 # Of a move into order, log. By choice (decision 0043).
@@ -49,6 +49,9 @@ def why(
     if by_precision:
         each = ", ".join(f"{ratio:.2f}x in {CODE[name]}" for name, ratio in by_precision.items())  # type: ignore[index]
         parts.append(f"the precision is not known: {each}")
+    work = work_of(pair.source, pair.source_gpu)
+    if route != "telemetry" and work.short and not recipe.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu):
+        parts.append("its steps are so short that launches may be any part of them, which take as long on every GPU")
     parts.append(f"interval from {LEFT_OUT[protocol]}")
     if route != CALIBRATED and any(gpu.name in new and gpu.vendor != "NVIDIA" for gpu in (pair.source_gpu, pair.target_gpu)):
         parts.append("another vendor's software, with which nothing was measured")

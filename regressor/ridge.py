@@ -1,12 +1,11 @@
 """How fast GPUs are at equal work: one ridge with a penalty for each block of coefficients, learnt from measured rates.
 
 log rate of a work on GPU g = what the work costs anywhere + z·b + noise. The blocks of z are the data sheet x(g, precision),
-smooth curves q(x) of it, both by precision and by type of the job, a switch for steps that are too short to fill a GPU, and one
-level for each GPU, each GPU and type, each GPU and family, and each architecture, precision and family; short steps have types
-and families of their own, as some fill a GPU in them and some wait for launches. b of a block is normal around 0 with the
-block's own deviation: a mixed linear model (Henderson 1975), solved in closed form, with the covariance that intervals need. A
-level that was never measured keeps its prior variance. Formulas and ablations:
-../shared/research/latency_model.md.
+smooth curves q(x) of it, both by precision and by type of the job, and one level for each GPU, each GPU and type, each GPU and
+family, and each architecture, precision and family; short steps have types and families of their own, as some fill a GPU in
+them and some wait for launches. b of a block is normal around 0 with the block's own deviation: a mixed linear model (Henderson
+1975), solved in closed form, with the covariance that intervals need. A level that was never measured keeps its prior variance.
+Formulas and ablations: ../shared/research/latency_model.md.
 """
 
 import math
@@ -35,7 +34,6 @@ SHEET_FIGURES = (
 # Standard deviations of the coefficients by block, in log rate: from the marginal likelihood of the visible rates, rounded
 # (latency_model.md, "Model"). Those of levels come last.
 _SHEET, _SHEET_BY_PRECISION, _SHEET_BY_TYPE, _SHEET_BY_GPUS = 0.25, 0.03, 0.03, 0.05
-_SHORT = 0.20
 _CURVE, _CURVE_BY_PRECISION, _CURVE_BY_TYPE = 0.06, 0.04, 0.15
 _LEVELS = {"gpu": 0.055, "gpu of type": 0.07, "gpu of family": 0.08, "architecture of family": 0.10}
 
@@ -51,10 +49,9 @@ _LEAST_NOISE, _MOST_NOISE = 0.03, 0.30
 _FEWEST_RATES = 30
 _ROUNDS = 3
 
-# A step that takes less than this on a GPU of 100 TFLOP/s and 1 TB/s is short: launches and hosts take part of it. The
-# threshold and its scale were chosen on the visible rates (latency_model.md, "Limits").
-_SHORT_STEP_S = 0.2
-_SHORT_FROM = 0.3
+# A step that takes less than this on a GPU of 100 TFLOP/s and 1 TB/s is short: launches and hosts may take part of it. Chosen
+# on the visible rates (latency_model.md, "Limits").
+_SHORT_STEP_S = 0.11
 
 # Bytes per SM, the median of the catalogue; for a custom GPU that does not give them.
 _TYPICAL_L2 = 105_000
@@ -68,14 +65,14 @@ class Work(NamedTuple):
         type: of the job; None: not known, so that no type's coefficients count.
         family: the network; None: a new one.
         gpus: how many it runs on.
-        short: how short its steps are (:func:`shortness`); 0 for long or unknown ones.
+        short: whether its steps may be too short to fill a GPU (:func:`log_step` below 0); not where that is not known.
     """
 
     precision: Precision
     type: JobType | None = None
     family: str | None = None
     gpus: int = 1
-    short: float = 0.0
+    short: bool = False
 
 
 class MeasuredRate(NamedTuple):
@@ -138,7 +135,7 @@ class BlockedRidge:
         return self
 
     def _solve(self, Z: Matrix, y: Vector, origins: NDArray[np.str_]) -> None:
-        deviation = self._deviations(origins)
+        deviation = np.array([self.noise(origin) for origin in origins.tolist()])
         A = Z / deviation[:, None]
         information = A.T @ A + np.diag(1 / self._scales() ** 2)
         self._covariance = cho_solve(cho_factor(information), np.eye(len(information)))
@@ -204,9 +201,6 @@ class BlockedRidge:
             families[gpu].add(family)
         return families
 
-    def _deviations(self, origins: NDArray[np.str_]) -> Vector:
-        return np.array([self.noise(origin) for origin in origins.tolist()])
-
     def _scale_sheets(self) -> None:
         """Standardise figures over the catalogue, and find the curves: a Nyström basis of smooth functions of the sheet."""
         gpus = load_catalog().values()
@@ -216,35 +210,28 @@ class BlockedRidge:
         values, vectors = np.linalg.eigh(_kernel(self._knots, self._knots))
         self._basis = vectors[:, -_CURVES:] / np.sqrt(values[-_CURVES:])
 
-    def _sheets(self, gpus: Sequence[Gpu], precision: Precision) -> tuple[Matrix, Matrix, Vector]:
-        """Standardised figures, curves and log speed of each GPU, shapes (n, figures), (n, curves) and (n,)."""
-        figures = np.array([log_figures(gpu, precision) for gpu in gpus])
-        standard = (figures - self._centre) / self._spread
-        return standard, _kernel(standard, self._knots) @ self._basis, _log_speed(figures)
+    def _sheets(self, gpus: Sequence[Gpu], precision: Precision) -> tuple[Matrix, Matrix]:
+        """Standardised figures and curves of each GPU, shapes (n, figures) and (n, curves)."""
+        standard = (np.array([log_figures(gpu, precision) for gpu in gpus]) - self._centre) / self._spread
+        return standard, _kernel(standard, self._knots) @ self._basis
 
-    def _rows(
-        self, gpus: Sequence[Gpu], work: Work, sheets: tuple[Matrix, Matrix, Vector]
-    ) -> tuple[NDArray[np.intp], Matrix, Matrix]:
+    def _rows(self, gpus: Sequence[Gpu], work: Work, sheets: tuple[Matrix, Matrix]) -> tuple[NDArray[np.intp], Matrix, Matrix]:
         """What z of a work is on n GPUs: m columns that are not 0 everywhere, their values, and levels never measured.
 
         Returns:
             Numbers of columns, shape (m,); values, shape (n, m); for each level that has no column the value times its prior
             deviation, shape (n, levels).
         """
-        sheet, curve, speed = sheets
-        short = work.short * speed[:, None]
-        parts: list[tuple[int, Matrix]] = []
-        begin, kinds = 0, (PRECISIONS.index(work.precision), JOB_TYPES.index(work.type) if work.type else None)
-        for smooth, more in ((sheet, [sheet * math.log2(work.gpus) / 3, short]), (curve, [])):  # 1 for the eight of a machine
+        parts: list[tuple[int, Matrix]] = [(0, sheets[0] * math.log2(work.gpus) / 3)]  # 1 for the eight of a machine
+        begin, kinds = sheets[0].shape[1], (PRECISIONS.index(work.precision), JOB_TYPES.index(work.type) if work.type else None)
+        for smooth in sheets:
+            width = smooth.shape[1]
             parts.append((begin, smooth))
-            begin, width = begin + smooth.shape[1], smooth.shape[1]
+            begin += width
             for kind, count in zip(kinds, (len(PRECISIONS), len(JOB_TYPES)), strict=True):
                 if kind is not None:
                     parts.append((begin + kind * width, smooth))
                 begin += count * width
-            for part in more:
-                parts.append((begin, part))
-                begin += part.shape[1]
         columns = [np.arange(first, first + part.shape[1]) for first, part in parts]
         values, unseen = [part for _, part in parts], []
         for block, names in _levels(gpus, work).items():
@@ -260,8 +247,8 @@ class BlockedRidge:
 
     def _scales(self) -> Vector:
         figures, precisions, types = len(self._centre), len(PRECISIONS), len(JOB_TYPES)
-        scales = [_SHEET] * figures + [_SHEET_BY_PRECISION] * (figures * precisions) + [_SHEET_BY_TYPE] * (figures * types)
-        scales += [_SHEET_BY_GPUS] * figures + [_SHORT] + [_CURVE] * _CURVES
+        scales = [_SHEET_BY_GPUS] * figures + [_SHEET] * figures + [_SHEET_BY_PRECISION] * (figures * precisions)
+        scales += [_SHEET_BY_TYPE] * (figures * types) + [_CURVE] * _CURVES
         scales += [_CURVE_BY_PRECISION] * (_CURVES * precisions) + [_CURVE_BY_TYPE] * (_CURVES * types)
         for block, levels in self.levels_.items():
             scales += [_LEVELS[block]] * len(levels)
@@ -297,23 +284,10 @@ def log_figures(gpu: Gpu, precision: Precision) -> tuple[float, ...]:
     return tuple(math.log(figure) for figure in figures)
 
 
-def log_speed(gpu: Gpu, precision: Precision) -> float:
-    """Log of the geometric mean of peak and bandwidth, in units of 100 TFLOP/s and 1 TB/s."""
-    return float(_log_speed(np.array([log_figures(gpu, precision)]))[0])
-
-
-def _log_speed(figures: Matrix) -> Vector:
-    return (figures[:, 0] - math.log(1e14) + figures[:, 2] - math.log(1e12)) / 2
-
-
 def log_step(step_s: float, gpu: Gpu, precision: Precision) -> float:
-    """Half the log of a step's seconds, carried to a GPU of 100 TFLOP/s and 1 TB/s, over those of a step that fills it."""
-    return (math.log(step_s / _SHORT_STEP_S) + log_speed(gpu, precision)) / 2
-
-
-def shortness(log_of_step: float) -> float:
-    """How short a step is, from :func:`log_step`; 0 for one that fills a GPU."""
-    return max(0.0, -log_of_step - _SHORT_FROM)
+    """Log of a step's seconds, carried to a GPU of 100 TFLOP/s and 1 TB/s, over those of a step that surely fills it."""
+    peak, _, bandwidth, *_ = log_figures(gpu, precision)
+    return math.log(step_s / _SHORT_STEP_S) + (peak - math.log(1e14) + bandwidth - math.log(1e12)) / 2
 
 
 def _levels(gpus: Sequence[Gpu], work: Work) -> dict[str, list[str]]:
@@ -321,7 +295,7 @@ def _levels(gpus: Sequence[Gpu], work: Work) -> dict[str, list[str]]:
 
     What a type or a family does in short steps says nothing of it in steps that fill a GPU.
     """
-    job_type, family = (f"{name or ''}{'|short' * (work.short > 0)}" for name in (work.type, work.family))
+    job_type, family = (f"{name or ''}{'|short' * work.short}" for name in (work.type, work.family))
     return {
         "gpu": [gpu.name for gpu in gpus],
         "gpu of type": [f"{gpu.name}|{job_type}" for gpu in gpus],

@@ -19,7 +19,7 @@ from epochcast.regressor.job_types import JOB_TYPES, JobType, network_family
 from epochcast.regressor.pairs import Pair, actual_ratio, at, source_seconds
 from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisions
 from epochcast.regressor.profile import Profile
-from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures, log_step, shortness
+from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures, log_step
 from epochcast.regressor.telemetry import TelemetryModel, has_telemetry
 
 Route = Literal["telemetry", "speeds", "specifications"]
@@ -152,14 +152,16 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ratios = self.ridge_.compare(
             [pair.source_gpu for pair, _ in rows], [pair.target_gpu for pair, _ in rows], [work for _, work in rows]
         )
-        if self.members == "ridge":
-            return ratios
         both = np.concatenate([_features(rows), _features(rows, back=True)])
         there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
-        measured = [self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows]
-        share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
-        return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
+        measured = np.array([self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows])
+        share = {"ridge": 0.0, "catboost": 1.0}.get(self.members, np.where(measured, 0.0, SHARE))
+        mean = (1 - share) * ratios.mean + share * (there - back) / 2
+        # Of a short step any part may be launches, which take as long on every GPU; neither step nor type shows which part. If
+        # all parts are as likely, the log ratio is between 0 and this mean, and the square of the error a third of its square.
+        waits = np.array([work.short for _, work in rows]) & ~measured
+        return Ratios(mean, ratios.variance + waits * mean**2 / 3)
 
     def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
         """What the job of a pair may be, and how likely each is."""
@@ -216,8 +218,8 @@ def work_of(profile: Profile, gpu: Gpu, precision: Precision | None = None) -> W
     """What a profile says of its job, in its likeliest precision unless one is given."""
     likely = likely_precisions(profile, gpu)[0]
     computes_in: Precision = max(likely, key=likely.__getitem__) if precision is None else precision
-    step = _log_step(profile, gpu, computes_in)
-    return Work(computes_in, profile.type, family_of(profile), profile.gpus, 0.0 if math.isnan(step) else shortness(step))
+    short = _log_step(profile, gpu, computes_in) < 0
+    return Work(computes_in, profile.type, family_of(profile), profile.gpus, short)
 
 
 def _log_step(profile: Profile, gpu: Gpu, precision: Precision) -> float:
@@ -231,12 +233,12 @@ def _key(profile: Profile) -> str:
 
 
 def _works(pairs: Iterable[Pair]) -> dict[str, Work]:
-    """What each work is; its steps are as short as their median over its GPUs."""
+    """What each work is; its steps are short if they are on half of its GPUs."""
     each: dict[str, dict[int, Work]] = defaultdict(dict)
     for pair in pairs:
         each[_key(pair.source)][id(pair.source)] = work_of(pair.source, pair.source_gpu)
     return {
-        key: next(iter(works.values()))._replace(short=float(np.median([work.short for work in works.values()])))
+        key: next(iter(works.values()))._replace(short=bool(np.mean([work.short for work in works.values()]) >= 0.5))
         for key, works in each.items()
     }
 

@@ -125,6 +125,15 @@ def test_what_is_not_known_is_the_mean_over_what_is_likely(
     assert width[4] ** 2 == pytest.approx(np.mean(width[:2] ** 2) + known[:2].var()) and width[4] > width[:2].max()
 
 
+def test_short_steps_of_a_new_family_may_be_launches(
+    by_rates: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    bare = make_profile("T4", metrics={}, feature_set="none", type="llm", precision="mixed", unit="step")
+    jobs = [replace(bare, epoch_s=seconds) for seconds in (1.0, 0.01)]
+    long, short = by_rates.answer([Pair(job, catalog["T4"], catalog["V100 SXM2 16GB"]) for job in jobs]).scale
+    assert short > np.log(3) / np.sqrt(3) > long
+
+
 def test_there_and_back_is_where_it_began(
     by_rates: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:

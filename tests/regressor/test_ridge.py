@@ -8,7 +8,7 @@ from epochcast.regressor import ridge as model
 from epochcast.regressor.job_types import job_type_of, network_family, network_of_command
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.protocols import splits
-from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Work, log_step, shortness
+from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Work, log_step
 
 GPUS = ("T4", "V100 SXM2 16GB", "A100 SXM4 40GB", "H100 SXM5", "RTX A6000")
 CNN, LLM = Work("tf32", "cnn"), Work("mixed", "llm", gpus=8)
@@ -42,7 +42,7 @@ def test_answers_are_those_of_one_gaussian_process(catalog: Catalog) -> None:
     y = np.array([rate.log_rate for rate in rates])
     same = np.array([[one.key == other.key for other in rates] for one in rates])
     K = Z * scales @ Z.T + 1e4 * same + ridge.noise("here") ** 2 * np.eye(len(y))
-    for work in (CNN._replace(family="f0"), LLM._replace(family="f1", short=0.5)):
+    for work in (CNN._replace(family="f0"), LLM._replace(family="f1", short=True)):
         change = row(ridge, catalog["T4"], work) - row(ridge, catalog["H100 SXM5"], work)
         cross = Z @ (scales * change)
         found = ridge.compare([catalog["T4"]], [catalog["H100 SXM5"]], [work])
@@ -77,7 +77,7 @@ def test_scatter_is_learnt_by_origin(catalog: Catalog) -> None:
 def test_a_step_is_as_short_as_on_any_gpu(catalog: Catalog) -> None:
     """Twice as long on a GPU half as fast is as short; a step that fills a GPU is not."""
     slow, fast = (log_step(step_s, catalog[gpu], "tf32") for step_s, gpu in ((0.02, "T4"), (0.02, "H100 SXM5")))
-    assert shortness(slow) > shortness(fast) > 0 == shortness(log_step(10.0, catalog["T4"], "tf32"))
+    assert slow < fast < 0 < log_step(10.0, catalog["T4"], "tf32")
 
 
 def test_a_user_without_l2_in_the_catalogue_gets_an_answer(catalog: Catalog) -> None:

@@ -1,6 +1,7 @@
 """The model that a fresh clone predicts with."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_more_than_ten_percent_better_is_faster(shipped: LatencyPredictor, make_
         order = ["B200 SXM", "H200 SXM", "A100 SXM4 80GB", "A100 SXM4 40GB"]
         assert [ratios[gpu] for gpu in order] == sorted(ratios[gpu] for gpu in order)
         assert ratios["GB200"] < ratios["H100 SXM5"] < 1
+
+
+def test_a_small_network_may_gain_little(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
+    """A DenseNet at batch 12 takes 1.1 to 1.2 times as long on an RTX 2080 Ti, a VGG three times; a step tells neither."""
+    job = make_profile(
+        "A100 SXM4 40GB", metrics={}, feature_set="none", epoch_s=0.03, unit="step", type="cnn", precision="tf32"
+    )
+    unknown, named = (shipped.predict(replace(job, group=group), ["RTX 2080 Ti"])[0] for group in (None, "densenet121"))
+    assert unknown.ratio_low < 1.2 and unknown.ratio_high > 3 and "launches" in unknown.why
+    assert named.ratio_high < 2 and "launches" not in named.why
 
 
 def test_there_and_back_never_contradict(shipped: LatencyPredictor, public_profiles: list[Profile]) -> None:
