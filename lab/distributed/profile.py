@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
 from epochcast.analyzer.backends.distributed.precision import Precision
 from lab.convmeter.device import Device, Timing, check_device, cpu_name, tf32
 from lab.distributed.arguments import RandomMemory, runnable

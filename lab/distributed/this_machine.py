@@ -13,8 +13,8 @@ import torch
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import Gpu
 from lab.convmeter.device import cpu_name

@@ -23,8 +23,8 @@ from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
 from epochcast.analyzer.backends.convmeter.metrics import known_metrics, read_points
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import SearchSpace, search
 from epochcast.analyzer.backends.network.find import find_network

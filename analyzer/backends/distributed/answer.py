@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field
 
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Memory
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.tables import seconds_text, table

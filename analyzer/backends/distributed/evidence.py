@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob
+from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
 from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Iteration
 from epochcast.regressor import Gpu

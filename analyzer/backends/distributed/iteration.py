@@ -24,14 +24,14 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import memory_of, unfused_loss_bytes
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
-from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, unfused_loss_bytes
+from epochcast.analyzer.backends.distributed.plan.optimizer import moved_bytes, update_is_plain
+from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
 from epochcast.regressor import Gpu
 
 _EXCHANGES = {

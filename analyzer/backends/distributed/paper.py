@@ -7,8 +7,8 @@ GPU with all layers, and tensor parallelism reduces the gradients of sliced weig
 from __future__ import annotations
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, ModelBlock
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, rank_compute
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, ModelBlock
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 

@@ -11,20 +11,20 @@ from epochcast.analyzer.backends.distributed.communication.cluster import Cluste
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare, stage_times
-from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
+from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.paper import by_equations
+from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
+from epochcast.analyzer.backends.distributed.plan.schedule import simulate
+from epochcast.analyzer.backends.distributed.plan.timeline import PipelineTimeline
 from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.schedule import simulate
-from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
 from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
 RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
     "default": iteration,

@@ -17,16 +17,16 @@ from epochcast.analyzer.backends.distributed.answer import (
 from epochcast.analyzer.backends.distributed.communication.links import link_named, load_links
 from epochcast.analyzer.backends.distributed.evidence import Evidence
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Extraction
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import out_of_memory
 from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
+from epochcast.analyzer.backends.distributed.models.graph import Extraction
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.memory import out_of_memory
+from epochcast.analyzer.backends.distributed.plan.timeline import write_chrome_trace
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
-from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
 from epochcast.analyzer.backends.distributed.search import available
-from epochcast.analyzer.backends.distributed.timeline import write_chrome_trace
+from epochcast.analyzer.backends.rent import Rent, cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Settings
@@ -56,7 +56,7 @@ class Resolved:
         fitted = DistributedModel.load(question.calibration) if question.calibration else DistributedModel.load()
         links = load_links(question.links)
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
-        from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+        from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
         extraction: Extraction = "fx" if question.recipe == "paper" else "recording"
         graphs = ModelGraphs(_model(question), "cuda", _plan(question.tensor_plan), extraction)

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
+from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
-from epochcast.analyzer.backends.distributed.rent import Rent
+from epochcast.analyzer.backends.rent import Rent
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 

@@ -7,9 +7,9 @@ from itertools import product
 from typing import Literal
 
 from epochcast.analyzer.backends.distributed.answer import IterationPrediction, sentences
-from epochcast.analyzer.backends.distributed.rent import Rent, price_notes
 from epochcast.analyzer.backends.distributed.resolved import Resolved
 from epochcast.analyzer.backends.distributed.search import SearchResult, SearchSpace, search
+from epochcast.analyzer.backends.rent import Rent, price_notes
 from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import money

@@ -33,11 +33,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
-from epochcast.analyzer.backends.distributed.job import ScheduleName
+from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Operator, Weight
+from epochcast.analyzer.backends.distributed.models.trace import trace
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.trace import trace
 from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes

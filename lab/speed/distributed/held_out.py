@@ -29,7 +29,7 @@ from scipy import stats
 
 from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Graph, Operator
+from epochcast.analyzer.backends.distributed.models.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
 from epochcast.analyzer.backends.distributed.precision import precision_named

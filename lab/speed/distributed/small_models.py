@@ -12,9 +12,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.distributed.job import Attention
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.models.named import from_text
+from epochcast.analyzer.backends.distributed.plan.job import Attention
 from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
 
 

@@ -13,8 +13,8 @@ make_importable(Path(__file__).with_name("hand_made.py"))
 @pytest.fixture(scope="module")
 def shared_graphs() -> Iterator[None]:
     """A model is traced once for all commands of a file; its graphs are never changed."""
-    from epochcast.analyzer.backends.distributed.graph import Extraction
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graph import Extraction
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     fresh, known = ModelGraphs.of, dict[tuple[str, str], ModelGraphs]()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError

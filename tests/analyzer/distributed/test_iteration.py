@@ -13,10 +13,10 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_reduce_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor, Weight
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Tensor, Weight
 from epochcast.analyzer.backends.distributed.paper import by_equations
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
-from epochcast.analyzer.backends.distributed.partition import partition
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, out_of_memory
+from epochcast.analyzer.backends.distributed.plan.partition import partition
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.prediction import Memory
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 
 GIB = 2.0**30
 S, B, H, A = 1024, 1, 512, 8  # sequence, micro-batch, hidden and heads of a layer in 16 bit
@@ -137,7 +137,7 @@ def test_out_of_memory_says_how_much_of_what_and_what_would_help(
 def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_parallel: bool) -> None:
     """Korthikanti et al. 2022, table 2, in bytes per s b h; torch keeps the causal mask besides, and gathered inputs whole."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     length = 256
     job = TrainingConfiguration(
@@ -162,7 +162,7 @@ def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_para
 def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_data: Path) -> None:
     """vTrain's runs of Megatron-LM on A100 80 GB: those of the largest micro-batch of each model and tensor degree."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     table = pd.read_csv(shared_data / "distributed" / "vtrain_multi_node.csv")
     fits: dict[str, list[bool]] = {"full": [], "none": []}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.distributed.schedule import (
+from epochcast.analyzer.backends.distributed.plan.schedule import (
     StageTimes,
     pipeline_seconds,
     simulate,

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed import memory
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan import memory
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, model_flops, utilisation
-from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent
 from epochcast.analyzer.backends.distributed.search import SearchSpace, available, search
+from epochcast.analyzer.backends.rent import Rent, cheapest_rent
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import Instance
 from epochcast.regressor import load_catalog

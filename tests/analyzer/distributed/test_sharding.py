@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.communication.collectives import all_gather_seconds, reduce_scatter_seconds
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.iteration import exposed_sharding, iteration, prepare
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog

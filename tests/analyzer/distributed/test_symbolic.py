@@ -9,12 +9,12 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.backend import Distributed  # noqa: E402
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock  # noqa: E402
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.trace import trace  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion  # noqa: E402
-from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402
 

@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 8

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline, write_chrome_trace
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
+from epochcast.analyzer.backends.distributed.plan.timeline import PipelineTimeline, write_chrome_trace
 from epochcast.analyzer.errors import InputError
 
 CHUNKS = [StageTimes(0.010, 0.020, 0.003), StageTimes(0.012, 0.024, 0.003), StageTimes(0.009, 0.018, 0.003)] * 2

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
 
 
 class OperatorTimes(Protocol):

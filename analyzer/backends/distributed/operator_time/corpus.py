@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator, Phase, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Operator, Phase, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     SHAPE_COLUMNS,
     check_finite,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
 from epochcast.analyzer.backends.distributed.precision import Precision

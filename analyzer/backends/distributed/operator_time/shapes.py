@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Operator
 from epochcast.analyzer.backends.distributed.precision import Precision
 
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.errors import InputError

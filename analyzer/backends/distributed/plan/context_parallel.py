@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor
 from epochcast.analyzer.errors import InputError
 
 _SEQUENCE = 2

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from epochcast.analyzer.backends.distributed.job import ScheduleName
-from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline, TimelineEvent
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.plan.timeline import PipelineTimeline, TimelineEvent
 
 
 class StageTimes(NamedTuple):

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.optimizer import kept_bytes
-from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Tensor
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.optimizer import kept_bytes
+from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, rank_order
 from epochcast.analyzer.backends.distributed.prediction import Memory
-from epochcast.analyzer.backends.distributed.schedule import in_flight, rank_order
 
 _GIB = 2.0**30
 

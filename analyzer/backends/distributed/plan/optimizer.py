@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Weight
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Weight
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.precision import precision_named
 
 

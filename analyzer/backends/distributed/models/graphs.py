@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.distributed.context_parallel import share_context
-from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, ModelBlock
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
 from epochcast.analyzer.backends.distributed.models.building import Trained, build, example_inputs, keep_distinct, tensor_plan
+from epochcast.analyzer.backends.distributed.models.graph import Extraction, Graph, ModelBlock
+from epochcast.analyzer.backends.distributed.models.trace import trace
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks, load
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
-from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.backends.distributed.plan.context_parallel import share_context
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel
 from epochcast.analyzer.errors import InputError
 
 _TRACED = (2, 4)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs
-from epochcast.analyzer.backends.distributed.tensor_parallel_layers import (
+from epochcast.analyzer.backends.distributed.plan.tensor_parallel_layers import (
     SEQUENCE_AXIS,
     ColumnParallelLinear,
     Region,
