@@ -95,11 +95,6 @@ class DistributedQuestion(Question):
         Field(max_length=1000, description="What a Hugging Face config.json holds, of a model that transformers has."),
         AfterValidator(_flat),
     ] = None
-    tensor_plan: Annotated[
-        Path | None,
-        _FILE,
-        Field(description="JSON file naming the layers of your module that tensor ranks split."),
-    ] = None
     recipe: Annotated[
         RecipeName,
         Http(),

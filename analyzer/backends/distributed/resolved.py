@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.backends.distributed.answer import (
@@ -59,7 +56,7 @@ class Resolved:
         from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
         extraction: Extraction = "fx" if question.recipe == "paper" else "recording"
-        graphs = ModelGraphs(_model(question), "cuda", _plan(question.tensor_plan), extraction)
+        graphs = ModelGraphs(_model(question), extraction=extraction)
         self._model = graphs.model
         times = _times_of(question, catalog)
         self.predictor = IterationPredictor(graphs, question.recipe, fitted, times, question.gpus_per_node, intra, inter)
@@ -202,18 +199,6 @@ def _model(question: DistributedQuestion) -> Configuration | UserModule:
         )
     kind = config.get("model_type")
     return Configuration(kind if isinstance(kind, str) else "the config", config)
-
-
-def _plan(path: Path | None) -> Mapping[str, str] | None:
-    if path is None:
-        return None
-    try:
-        plan = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the tensor plan {str(path)!r}: {error}") from error
-    if not isinstance(plan, dict) or not all(isinstance(rule, str) for rule in plan.values()):
-        raise InputError(f'the tensor plan {str(path)!r} must be a JSON object such as {{"*.fc1": "column", "*.fc2": "row"}}')
-    return plan
 
 
 def _times_of(question: DistributedQuestion, catalog: Catalog) -> TimesOf | None:

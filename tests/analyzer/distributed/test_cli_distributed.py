@@ -54,7 +54,6 @@ _BAD = [
     ("--cp 3", "does not divide over 3 context ranks"),
     ("--cp 2 --compare --gpus-total 8 --global-batch 8", "does not vary context ranks, and --cp is 2"),
     ("--calibration /nowhere", "fit distributed"),
-    ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe paper --timeline x.json", "not paper"),
     ("--plot x.png", "applies only to --compare"),
     ("--search --compare", "give one of them"),

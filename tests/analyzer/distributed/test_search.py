@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.plan import memory
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan import memory
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.search import SearchSpace, available, search

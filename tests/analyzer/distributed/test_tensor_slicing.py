@@ -11,7 +11,6 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
 from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
@@ -230,57 +229,6 @@ def test_sequence_parallelism_gathers_and_scatters_instead() -> None:
     assert [name for name, _ in backward] == [*both, "epochcast.all_gather.default"]
 
 
-class Perceptron(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.drop, self.fc2, self.heads = nn.Linear(8, 12), nn.Dropout(0.0), nn.Linear(12, 8), 4
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.drop(functional.gelu(self.fc1(x))))
-
-
-class Forked(Perceptron):
-    """Something else reads the hidden features."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.fc1(x)
-        return self.fc2(functional.relu(hidden)) * hidden.mean()
-
-
-class Normed(Perceptron):
-    """Not element-wise."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(functional.softmax(self.fc1(x), -1))
-
-
-class Branching(Perceptron):
-    """Cannot be followed without values."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) if x.sum() > 0 else x
-
-
-def test_pairs_of_linear_layers_are_found_in_the_data_flow() -> None:
-    chain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    assert linear_pairs(chain) == {"0": "column", "2": "row", "4": "column", "6": "row"}
-    assert linear_pairs(nn.ModuleList([Perceptron()])) == {"0.fc1": "column", "0.fc2": "row"}
-    assert linear_pairs(Mlp()) == {"gate": "column", "up": "column", "down": "row"}
-    for other in (Forked(), Normed(), Branching(), Attention(4)):
-        assert linear_pairs(other) == {}
-    sliced = slice_for_tensor_parallel(Perceptron(), 4)
-    assert (sliced.fc1.weight.shape, sliced.fc2.weight.shape) == ((3, 8), (8, 3))
-
-
-def test_a_plan_names_layers_and_heads_by_pattern() -> None:
-    model = nn.Sequential(Perceptron(), Perceptron())
-    sliced = slice_for_tensor_parallel(model, 2, plan={"*.fc1": "column", "*.fc2": "row", "1.heads": "heads"})
-    assert [one.fc1.out_features for one in sliced] == [6, 6]
-    assert [one.heads for one in sliced] == [4, 2]
-    assert model[0].fc1.out_features == 12  # the model itself stays whole
-    assert sliced(torch.zeros(1, 8)).shape == (1, 8)
-
-
 def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> None:
     sliced = slice_for_tensor_parallel(Attention(2), 4, plan=ATTENTION)
     assert (sliced.heads, sliced.kv_heads, sliced.key.out_features) == (1, 1, sliced.width)
@@ -292,20 +240,15 @@ def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> No
 
 
 @pytest.mark.parametrize(
-    ("model", "ranks", "options", "message"),
+    ("model", "ranks", "plan", "message"),
     [
-        (nn.Sequential(nn.Conv2d(3, 8, 3)), 2, {}, "give a plan"),
-        (Perceptron(), 5, {}, "fc1 has 12 output features, which do not divide over 5 tensor ranks"),
-        (Perceptron(), 2, {"plan": {"*.fc9": "column"}}, "matches no linear layer or embedding of Perceptron; it has fc1, fc2"),
-        (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "the rules are column, row, vocabulary, heads"),
-        (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
-        (Perceptron(), 2, {"plan": {"fc1": "column:groups"}}, "'groups', which is no integer attribute of Perceptron"),
-        (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
-        (Perceptron(), 2, {"sequence_parallel": True}, "has no container of repeated blocks"),
-        (Model(tied=True), 2, {"plan": {"before.words": "vocabulary", "after.head": "row"}}, "tied"),
+        (Mlp(), 5, {"up": "column"}, "up has 24 output features, which do not divide over 5 tensor ranks"),
+        (Mlp(), 5, {"down": "row"}, "down has 24 input features, which do not divide over 5 tensor ranks"),
+        (Attention(4), 3, {"heads": "heads"}, "heads is 4, which does not divide over 3"),
+        (Block(4), 2, {"mlp": "row"}, "mlp is a Mlp, which tensor ranks cannot split"),
     ],
 )
-def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, plan: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        slice_for_tensor_parallel(model, ranks, **options)
+        slice_for_tensor_parallel(model, ranks, plan)
     assert "\n" not in str(caught.value)

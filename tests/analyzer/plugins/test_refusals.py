@@ -81,7 +81,7 @@ def test_configurations_that_are_not_taken(client: TestClient, changes: dict[str
         ({"gpu": "T4", "model": "BERT-base", "precision": "amp-fp8"}, "unknown precision 'amp-fp8'"),
         ({"gpu": "T4", "model": "BERT-base", "recipe": "onnx"}, "recipe is 'onnx'"),
         ({"gpu": "T4", "model": "BERT-base", "pp": 10**9}, "pp is 1000000000"),
-        ({"gpu": "T4", "model": "BERT-base", "tensor_plan": "x.json"}, "tensor_plan is unknown"),
+        ({"gpu": "T4", "model": "BERT-base", "links": "x.toml"}, "links is unknown"),
         ({"gpu": "T4", "model": "BERT-base", "dp": "8"}, "dp is '8'"),
     ],
 )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache
 from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
 from epochcast.analyzer.backends.distributed.models.building import Trained, build, example_inputs, keep_distinct, tensor_plan
@@ -32,26 +30,20 @@ class ModelGraphs:
     Attributes:
         model: as resolved from a name, numbers, a Hugging Face configuration or an import path.
         device_type: whose autocast rules hold, ``cuda`` or ``cpu``.
-        plan: how tensor parallelism splits a user's module; None: as its pairs of linear layers ask.
         extraction: how the operators are found.
     """
 
     model: Configuration | UserModule
     device_type: str = "cuda"
-    plan: Mapping[str, str] | None = None
     extraction: Extraction = "recording"
-    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _graphs: dict[Any, Graph] = field(default_factory=dict, init=False, repr=False)
+    _pairs: dict[Any, list[Graph]] = field(default_factory=dict, init=False, repr=False)
+    _modules: dict[Any, tuple[Trained, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(
-        cls,
-        text: str,
-        device_type: str = "cuda",
-        plan: Mapping[str, str] | None = None,
-        extraction: Extraction = "recording",
-    ) -> ModelGraphs:
+    def of(cls, text: str, device_type: str = "cuda", extraction: Extraction = "recording") -> ModelGraphs:
         """Resolve a model by :func:`.models.resolve`; raises InputError."""
-        return cls(resolve(text), device_type, plan, extraction)
+        return cls(resolve(text), device_type, extraction)
 
     def graph(self, job: TrainingConfiguration) -> Graph:
         """The graph of one micro-batch of the job on one of its tensor ranks.
@@ -59,50 +51,47 @@ class ModelGraphs:
         Raises:
             InputError: the model cannot be traced, or does not divide over the tensor ranks.
         """
-        return self._remembered(self._at, job, job.micro_batch)
-
-    def _at(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
-        if isinstance(self.model, UserModule):
-            return self._traced(job, micro_batch)
-        small, large = (self._remembered(self._traced, job, size) for size in _TRACED)
-        return at_micro_batch(small, large, micro_batch)
-
-    def _remembered(self, make: Callable[..., Graph], job: TrainingConfiguration, micro_batch: int) -> Graph:
         of_job = (job.tensor, job.sequence_parallel, job.traced_precision, job.attention, job.sequence_length, job.context)
-        key = (make.__name__, *of_job, micro_batch)
-        if key not in self._known:
-            self._known[key] = make(job, micro_batch)
-        return cast("Graph", self._known[key])
+        key = (*of_job, job.micro_batch)
+        if key not in self._graphs:
+            if isinstance(self.model, UserModule):
+                self._graphs[key] = self._own(self.model, job)
+            else:
+                if of_job not in self._pairs:
+                    self._pairs[of_job] = [self._traced(self.model, job, size) for size in _TRACED]
+                self._graphs[key] = at_micro_batch(*self._pairs[of_job], job.micro_batch)
+        return self._graphs[key]
 
-    def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
-        tokens = job.sequence_length // job.context
-        if job.context > 1 and (isinstance(self.model, UserModule) or self.model.images):
-            raise InputError(
-                f"context ranks share a language model's tokens, which {self.model.name} does not show; use 1 context rank"
-            )
-        if isinstance(self.model, UserModule):
-            made = load(self.model.name, micro_batch, tokens)
-            module, inputs, plan = made.module, _batch_of(made, micro_batch), self.plan
-            blocks, order = find_blocks(module), None
-        else:
-            module, order = self._built(self.model, job)
-            inputs = example_inputs(self.model, micro_batch, tokens)
-            blocks, plan = module.blocks, self.plan
-            if job.tensor > 1 and plan is None:
-                plan = tensor_plan(self.model, module)
-        sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, plan, blocks)
-        graph = trace(sliced, inputs, job.traced_precision, self.device_type, blocks, self.model.name, self.extraction)
+    def _own(self, model: UserModule, job: TrainingConfiguration) -> Graph:
+        """The graph of a user's module."""
+        if job.tensor > 1:
+            raise InputError(f"tensor ranks split models of transformers; {model.name} is a module of your own: use 1 of them")
+        if job.context > 1:
+            raise InputError(_no_context(model.name))
+        made = load(model.name, job.micro_batch, job.sequence_length)
+        inputs = _batch_of(made, job.micro_batch)
+        blocks = find_blocks(made.module)
+        return trace(made.module, inputs, job.traced_precision, self.device_type, blocks, model.name, self.extraction)
+
+    def _traced(self, model: Configuration, job: TrainingConfiguration, micro_batch: int) -> Graph:
+        if job.context > 1 and model.images:
+            raise InputError(_no_context(model.name))
+        key = (job.attention, max(model.positions, job.sequence_length))
+        if key not in self._modules:
+            module = build(model, job.attention, job.sequence_length)
+            self._modules[key] = module, keep_distinct(module)
+        module, order = self._modules[key]
+        inputs = example_inputs(model, micro_batch, job.sequence_length // job.context)
+        plan = tensor_plan(model, module) if job.tensor > 1 else {}
+        sliced = slice_for_tensor_parallel(module, job.tensor, plan, job.sequence_parallel, module.blocks)
+        graph = trace(sliced, inputs, job.traced_precision, self.device_type, module.blocks, model.name, self.extraction)
         if job.context > 1:
             graph = share_context(graph, job.context)
-        return graph if order is None else replace(graph, blocks=tuple(graph.blocks[kind] for kind in order))
+        return replace(graph, blocks=tuple(graph.blocks[kind] for kind in order))
 
-    def _built(self, model: Configuration, job: TrainingConfiguration) -> tuple[Trained, tuple[int, ...]]:
-        """The module with one of all layers that are alike, and which of those each layer is like."""
-        key = ("module", job.attention, max(model.positions, job.sequence_length))
-        if key not in self._known:
-            module = build(model, job.attention, job.sequence_length)
-            self._known[key] = module, keep_distinct(module)
-        return cast("tuple[Trained, tuple[int, ...]]", self._known[key])
+
+def _no_context(model: str) -> str:
+    return f"context ranks share a language model's tokens, which {model} does not show; use 1 context rank"
 
 
 def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
@@ -110,8 +99,7 @@ def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
 
     They are as they should be where the factory takes ``batch``.
     """
-    tensors = [tensor for tensor in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(tensor, Tensor)]
-    batch = next((tensor.shape[0] for tensor in tensors if tensor.dim()), None)
+    batch = next((len(leaf) for leaf in tree_leaves(model.inputs) if isinstance(leaf, Tensor) and leaf.dim()), None)
     if batch is None:
         raise InputError(f"the example inputs of {model.name} have no tensor with a batch axis; return one from the factory")
 
@@ -126,26 +114,16 @@ def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
 def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
     """Scale two graphs of the same model, with different micro-batches, to a third.
 
-    Equal blocks stay one object. The two must come from micro-batches of 2 or more, as operators may leave out work at 1.
+    Blocks that are one object stay one. The two are of micro-batches of 2 or more, as operators may leave out work at 1.
     """
     share = (micro_batch - small.micro_batch) / (large.micro_batch - small.micro_batch)
-
-    @cache
-    def block(index: int) -> ModelBlock:
-        return cast("ModelBlock", _between(small.blocks[index], large.blocks[index], share))
-
-    first = {id(small_block): index for index, small_block in reversed(list(enumerate(small.blocks)))}
-    return replace(
-        small,
-        micro_batch=micro_batch,
-        before=_between(small.before, large.before, share),
-        blocks=tuple(block(first[id(small_block)]) for small_block in small.blocks),
-        after=_between(small.after, large.after, share),
-    )
+    return cast("Graph", _between(small, large, share, {}))
 
 
-def _between(small: Any, large: Any, share: float) -> Any:
+def _between(small: Any, large: Any, share: float, known: dict[int, ModelBlock]) -> Any:
     """``small + share (large − small)`` of every number within; what is not a number must be equal."""
+    if isinstance(small, ModelBlock) and id(small) in known:
+        return known[id(small)]
     if small is None or isinstance(small, (bool, str)):
         return small
     if isinstance(small, int):
@@ -153,8 +131,11 @@ def _between(small: Any, large: Any, share: float) -> Any:
     if isinstance(small, float):
         return small if small == large else small + share * (large - small)
     if isinstance(small, tuple):
-        return tuple(_between(*pair, share) for pair in zip(small, large, strict=True))
+        return tuple(_between(*pair, share, known) for pair in zip(small, large, strict=True))
     if is_dataclass(small) and not isinstance(small, type):
         names = [field.name for field in fields(small)]
-        return type(small)(**{name: _between(getattr(small, name), getattr(large, name), share) for name in names})
+        made = type(small)(**{name: _between(getattr(small, name), getattr(large, name), share, known) for name in names})
+        if isinstance(small, ModelBlock):
+            known[id(small)] = made
+        return made
     return small

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from epochcast.analyzer.backends.distributed import graph as g
+from epochcast.analyzer.backends.distributed.models import graph as g
 from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.network.backward import Replay, ReplayedOperator, in_core
+from epochcast.analyzer.backends.network.backward import Replay, in_core
 from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.operators import Kind, kind_of
 from epochcast.analyzer.backends.network.pretended_device import record_training
@@ -63,12 +64,6 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _read(replayed: ReplayedOperator) -> list[int]:
-    return g.read_bytes(
-        _name(replayed.operator), [_spec(tensor) for tensor in replayed.inputs], [_spec(tensor) for tensor in replayed.outputs]
-    )
-
-
 def _spec(tensor: Tensor) -> g.Tensor:
     return g.Tensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
@@ -93,41 +88,34 @@ def _graph(
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    log = replay.operators
-    traffic = [
-        g.Traffic(
-            cast("Kind", kind_of(entry.operator)),
-            entry.phase,
-            tuple(zip(map(storage_of, entry.inputs), _read(entry), strict=True)),
-            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in entry.outputs),
-            max((tensor.numel() for tensor in entry.outputs), default=0),
-        )
-        for entry in log
-    ]
     paths = [call.module for call in recording.calls]
     names = _block_names(paths, container)
     places = _places(paths, names)
-    operators: dict[str, list[g.Operator]] = defaultdict(list)
     last_kept: dict[str, int] = {}  # the last call of each block whose answer its own backward pass reads
     for keeper, maker in replay.saved:
         if places[keeper] == places[maker]:
             last_kept[places[maker]] = max(maker, last_kept.get(places[maker], 0))
-    recomputed: dict[str, int] = defaultdict(int)
-    for entry, moved, fused in zip(log, traffic, g.fused_bytes(traffic), strict=True):
-        recomputed[places[entry.call]] += entry.phase == "forward" and entry.call <= last_kept.get(places[entry.call], -1)
-        operators[places[entry.call]].append(
-            g.Operator(
-                name=_name(entry.operator),
-                kind=moved.kind,
-                phase=entry.phase,
-                inputs=tuple(_spec(tensor) for tensor in entry.inputs),
-                outputs=tuple(_spec(tensor) for tensor in entry.outputs),
-                flops=entry.flops,
-                fused_bytes=fused,
-                arguments=_plain(entry.arguments),
-                module=paths[entry.call],
-            )
+    log = replay.operators
+    plain = [
+        g.Operator(
+            name=_name(entry.operator),
+            kind=cast("Kind", kind_of(entry.operator)),
+            phase=entry.phase,
+            inputs=tuple(map(_spec, entry.inputs)),
+            outputs=tuple(map(_spec, entry.outputs)),
+            flops=entry.flops,
+            arguments=_plain(entry.arguments),
+            module=paths[entry.call],
         )
+        for entry in log
+    ]
+    reads, writes = ([list(map(storage_of, getattr(entry, name))) for entry in log] for name in ("inputs", "outputs"))
+    operators: dict[str, list[g.Operator]] = defaultdict(list)
+    recomputed: dict[str, int] = defaultdict(int)
+    for entry, operator, fused in zip(log, plain, g.fused_bytes(plain, reads, writes), strict=True):
+        place = places[entry.call]
+        recomputed[place] += entry.phase == "forward" and entry.call <= last_kept.get(place, -1)
+        operators[place].append(replace(operator, fused_bytes=fused))
     saved: dict[str, float] = defaultdict(float)
     core: dict[str, float] = defaultdict(float)
     for (keeper, maker), size in replay.saved.items():
@@ -150,11 +138,11 @@ def _graph(
             recomputed=recomputed[name],
         )
 
-    first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
+    first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()), None)
     return g.Graph(
         model=what,
         precision=precision.name,
-        micro_batch=int(first.shape[0]) if first is not None and first.dim() else 1,
+        micro_batch=1 if first is None else len(first),
         before=block("before"),
         blocks=tuple(block(name) for name in names),
         after=block("after"),
