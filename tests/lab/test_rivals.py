@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.regressor import load_catalog
 from lab.rivals.convmeter import FORMS

@@ -13,7 +13,7 @@ from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.comparison import ComparisonAnswer
-    from epochcast.analyzer.backends.distributed.search_answer import SearchAnswer
+    from epochcast.analyzer.backends.distributed.search import SearchAnswer
 
 
 class Distributed(Plugin):
@@ -54,7 +54,7 @@ class Distributed(Plugin):
 
         resolved = Resolved(question, self._settings)
         if question.search:
-            from epochcast.analyzer.backends.distributed.search_answer import search_all
+            from epochcast.analyzer.backends.distributed.search import search_all
 
             return search_all(resolved)
         if question.compare:

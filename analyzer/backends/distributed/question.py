@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from epochcast.analyzer.backends.distributed.models.named import NAMED, named
 from epochcast.analyzer.backends.distributed.plan.job import Attention, Recomputation, ScheduleName, ZeroStage
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS, precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, GpuName, Http, Name, Option, Question
 

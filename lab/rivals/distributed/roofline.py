@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.prediction import Iteration
 from lab.distributed.operator_roofline import Roofline
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Operator, Weight
 from epochcast.analyzer.backends.distributed.models.trace import trace
 from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.precision import precision_named
 from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes
@@ -129,9 +129,10 @@ def predicted(cell: Cell, all_reduce: Seconds, send: Seconds) -> dict[str, float
             added = float(times.seconds([_added(weight) for weight in own]).sum()) * (1 - 1 / cell.micro_batches)
             chunks.append(StageTimes(seconds(stage, "forward"), seconds(stage, "backward") + added, float(send(activations))))
         assert cell.schedule
-        timeline = simulate(chunks, RANKS, cell.micro_batches, cell.schedule)
         optimizer = times.optimizer_seconds([weight for block in whole[: 1 + half] for weight in block.weights], "sgd")
-        compute, together = max(timeline.busy(rank) for rank in range(RANKS)), timeline.seconds + optimizer
+        compute = max(cell.micro_batches * (chunk.forward + chunk.backward) for chunk in chunks)
+        events = simulate(chunks, RANKS, cell.micro_batches, cell.schedule)
+        together = max(event.end for event in events) + optimizer
     else:
         compute = seconds(whole, "forward") + seconds(whole, "backward")
         optimizer = times.optimizer_seconds(weights, "sgd")

@@ -16,7 +16,7 @@ import torch
 
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
-from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.gpu_scripts.op_bench import gpu_name
 from epochcast.analyzer.plugins import Settings

@@ -8,7 +8,7 @@ import pytest
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed.neusight import read_corpus

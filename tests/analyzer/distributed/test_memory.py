@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.backends.distributed.answer import Memory
 from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.memory import memory_of, out_of_memory
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, verdict
 from epochcast.analyzer.backends.distributed.plan.partition import partition
 from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.prediction import Memory
 
 GIB = 2.0**30
 S, B, H, A = 1024, 1, 512, 8  # sequence, micro-batch, hidden and heads of a layer in 16 bit
@@ -88,7 +88,7 @@ def test_interleaving_holds_what_its_schedule_runs(pipeline: int, virtual: int, 
     """The most that is in flight at any time of the simulated schedule."""
     job = TrainingConfiguration(pipeline=pipeline, virtual_stages=virtual, global_batch=micro_batches)
     stages = partition(_graph(2 * pipeline * virtual), job)
-    events = simulate([StageTimes(1.0, 2.0)] * len(stages), pipeline, micro_batches, "1f1b").events
+    events = simulate([StageTimes(1.0, 2.0)] * len(stages), pipeline, micro_batches, "1f1b")
     held = most = 0
     for event in sorted((one for one in events if one.rank == 0), key=lambda one: one.start):
         held += 1 if event.phase == "forward" else -1
@@ -127,10 +127,9 @@ def test_out_of_memory_says_how_much_of_what_and_what_would_help(
     parameters: int, options: dict[str, object], message: str
 ) -> None:
     job = TrainingConfiguration(precision="bf16", **options)
-    verdict = out_of_memory(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
-    assert verdict is not None
-    assert "\n" not in verdict
-    assert re.search(message, verdict)
+    said = verdict(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
+    assert said.startswith("out of memory") and "\n" not in said
+    assert re.search(message, said)
 
 
 @pytest.mark.parametrize(("tensor", "sequence_parallel"), [(1, False), (2, False), (2, True)])

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.distributed.models import graph as g
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.backends.network.backward import Replay, in_core
 from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.operators import Kind, kind_of

@@ -17,7 +17,7 @@ from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     product_row,
     shapes_of,
 )
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.backends.network.operators import Kind
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import op_bench

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 from epochcast.regressor.trees import Trees

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.errors import InputError
 
 _NEIGHBOURS = 4

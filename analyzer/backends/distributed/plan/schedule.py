@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
-from epochcast.analyzer.backends.distributed.plan.timeline import PipelineTimeline, TimelineEvent
+from epochcast.analyzer.backends.distributed.plan.timeline import TimelineEvent
 
 
 class StageTimes(NamedTuple):
@@ -73,8 +73,8 @@ def in_flight(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName,
     return min(2 * (ranks - rank - 1) + (virtual - 1) * ranks + 1, total)
 
 
-def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> PipelineTimeline:
-    """Run one iteration of the pipeline, event by event, in O(chunks x micro-batches)."""
+def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> list[TimelineEvent]:
+    """Run one iteration of the pipeline, event by event, in O(chunks x micro-batches); each rank's events are in order."""
     virtual = len(chunks) // ranks
     last = len(chunks) - 1
     # When the input of (forward, chunk, micro-batch) is there; the first chunk's always is.
@@ -84,7 +84,6 @@ def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, sched
     free = [0.0] * ranks
     link_free = {(rank, forward): 0.0 for rank in range(ranks) for forward in (True, False)}
     events: list[TimelineEvent] = []
-    sends: list[TimelineEvent] = []
     runnable = list(range(ranks))
     while runnable:
         rank = runnable.pop()
@@ -104,13 +103,12 @@ def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, sched
             if seconds:
                 begin = max(end, link_free[rank, forward])
                 end = link_free[rank, forward] = begin + seconds
-                sends.append(
-                    TimelineEvent(rank, chunk, micro_batch, "send activation" if forward else "send gradient", begin, end)
-                )
+                phase = "send activation" if forward else "send gradient"
+                events.append(TimelineEvent(rank, chunk, micro_batch, phase, begin, end))
             ready[PipelineStep(forward, target, micro_batch)] = end
             if (neighbour := target % ranks) != rank:
                 runnable.append(neighbour)
-    return PipelineTimeline(ranks, tuple(events), tuple(sends))
+    return events
 
 
 def pipeline_seconds(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> float:
