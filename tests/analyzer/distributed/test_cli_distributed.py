@@ -52,7 +52,7 @@ _BAD = [
     ("--zero 4", "zero"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--cp 3", "does not divide over 3 context ranks"),
-    ("--cp 2 --compare --gpus-total 8 --global-batch 8", "does not vary context ranks, and --cp is 2"),
+    ("--cp 2 --compare --gpus-total 8 --global-batch 8", "leave out context ranks"),
     ("--calibration /nowhere", "fit distributed"),
     ("--recipe paper --timeline x.json", "not paper"),
     ("--plot x.png", "applies only to --compare"),

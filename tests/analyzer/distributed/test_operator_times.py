@@ -43,4 +43,4 @@ def test_another_dtype_and_another_gpu_are_refused() -> None:
     with pytest.raises(InputError, match="no linear operators in float16 of T4"):
         Table(UNIFORM, "T4", FP32).seconds([product(64, 64, 64, dtype="float16")])
     with pytest.raises(InputError, match="no operators of V100; it holds T4"):
-        Table(UNIFORM, "V100", FP32)
+        Table(UNIFORM, "V100", FP32).seconds([product(64, 64, 64)])

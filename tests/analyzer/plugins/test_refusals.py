@@ -78,7 +78,7 @@ def test_configurations_that_are_not_taken(client: TestClient, changes: dict[str
         ({"gpu": "T4", "model": "BERT-base", "config": LLAMA}, "give either"),
         ({"gpu": "V", "model": "BERT-base"}, "V"),
         ({"gpu": "T4", "model": "BERT-base", "global_batch": 2**24}, "micro-batches times stages"),
-        ({"gpu": "T4", "model": "BERT-base", "precision": "amp-fp8"}, "unknown precision 'amp-fp8'"),
+        ({"gpu": "T4", "model": "BERT-base", "precision": "amp-fp8"}, "precision is 'amp-fp8'"),
         ({"gpu": "T4", "model": "BERT-base", "recipe": "onnx"}, "recipe is 'onnx'"),
         ({"gpu": "T4", "model": "BERT-base", "pp": 10**9}, "pp is 1000000000"),
         ({"gpu": "T4", "model": "BERT-base", "links": "x.toml"}, "links is unknown"),

@@ -97,9 +97,3 @@ def places_by(table: pd.DataFrame, first: str, second: str) -> dict[tuple[str, s
     keys = pd.MultiIndex.from_frame(table[[first, second]])
     codes, pairs = keys.factorize()
     return {(str(left), str(right)): np.flatnonzero(codes == code) for code, (left, right) in enumerate(pairs)}
-
-
-def check_finite(shapes: pd.DataFrame) -> pd.Series:
-    """Which rows have positive, finite sizes."""
-    figures = shapes[["batch", "m", "n", "k", "bytes"]].to_numpy(dtype=float)
-    return pd.Series(np.isfinite(figures).all(axis=1) & (figures > 0).all(axis=1), index=shapes.index)
