@@ -47,7 +47,7 @@ def checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
         row = int(np.argmin(good))
         raise InputError(
             f"{file.name}: measurement {row + 1} ({table['op'].iloc[row]} on {table['gpu'].iloc[row]}) has "
-            f"{figures[row, -1]:g} seconds and {figures[row, -2]:g} bytes; both must be positive and below an hour; remove the row"
+            f"{figures[row, -1]:g} seconds and {figures[row, -2]:g} bytes; both must be positive and below an hour; remove it"
         )
     return table
 
