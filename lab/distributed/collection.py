@@ -162,7 +162,7 @@ def _row(item: PlannedOperator) -> dict[str, object]:
     operator = item.operator
     identity = (operator.name, operator.phase, item.computed, operator_text(operator))
     (shape,) = shapes_of([operator], replace(item.precision, fp8=False)).to_dict("records")
-    return {**dict(zip(_IDENTITY, identity, strict=True)), **shape}
+    return {**dict(zip(_IDENTITY, identity, strict=True)), **{str(name): cell for name, cell in shape.items()}}
 
 
 def random_operators(dtype: str, rng: random.Random) -> Iterator[Operator]:

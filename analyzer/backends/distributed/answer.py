@@ -35,12 +35,12 @@ class Parts(AnswerPart):
     @property
     def seconds(self) -> float:
         """Of the whole iteration."""
-        return sum((*self.compute.values(), *self._others.values()))
+        return float(sum((*self.compute.values(), *self._others.values())))
 
     @property
     def exchanges(self) -> float:
         """Seconds of communication."""
-        return sum(getattr(self, name) for name in _EXCHANGES)
+        return self.tensor_parallel + self.data_parallel + self.pipeline_parallel
 
     def times(self, factor: float, exchange_factor: float) -> Self:
         """All parts multiplied, communication by a factor of its own."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates
-from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel
 from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 
@@ -62,15 +62,13 @@ class DistributedModel:
     Attributes:
         coefficients: the efficiencies.
         operators: operator times.
-        runs, gpus, precisions: how many measured runs set the efficiencies, on which GPUs and in which precisions.
-        parameters: of the smallest and the largest model among them.
+        gpus: on which runs were measured that set the efficiencies.
+        parameters: of the smallest and the largest model among these runs.
     """
 
     coefficients: Coefficients
     operators: OperatorModel
-    runs: int = 0
     gpus: tuple[str, ...] = ()
-    precisions: tuple[str, ...] = ()
     parameters: tuple[float, float] | None = None
 
     @classmethod
@@ -81,14 +79,13 @@ class DistributedModel:
             InputError: a file is missing, damaged, or of another kind.
         """
         manifest, arrays = load(folder, DistributedManifest)
-        state = manifest.operators
+        state, on = manifest.operators, manifest.fitted_on
         families = {
             name: FamilyModel(
                 Trees.of_arrays(arrays, name), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept}
             )
             for name, kept in state["families"].items()
         }
-        operators = OperatorModel(families, {gpu: Board(**board) for gpu, board in state["boards"].items()})
-        on = manifest.fitted_on
+        boards = {gpu: (board["tdp"], board["compute_capability"]) for gpu, board in state["boards"].items()}
         parameters = None if on["parameters"] is None else tuple(on["parameters"])
-        return cls(manifest.coefficients, operators, on["runs"], tuple(on["gpus"]), tuple(on["precisions"]), parameters)
+        return cls(manifest.coefficients, OperatorModel(families, boards), tuple(on["gpus"]), parameters)

@@ -233,11 +233,13 @@ class DistributedQuestion(Question):
             raise ValueError("--search and --compare exclude each other; give one of them")
         if self.plot is not None and not self.compare:
             raise ValueError("--plot applies only to --compare; add it or leave it out")
-        several = [("--gpu", self.gpu, "--search"), ("--gpus-total", self.gpus_total, "--search")]
-        several.append(("--precision", self.precision or [], "--compare and --search"))
-        for option, values, need in several:
-            if len(values) > 1 and not self.search and not (self.compare and "compare" in need):
-                raise ValueError(f"{option} is given {len(values)} times; several need {need}: give one")
+        for option, times, allowed, need in (
+            ("--gpu", len(self.gpu), self.search, "--search"),
+            ("--gpus-total", len(self.gpus_total), self.search, "--search"),
+            ("--precision", len(self.precision or ()), self.search or self.compare, "--compare and --search"),
+        ):
+            if times > 1 and not allowed:
+                raise ValueError(f"{option} is given {times} times; several need {need}: give one")
         if self.search or self.compare:
             self._check_many("--search" if self.search else "--compare")
         elif self.gpus_total:
@@ -252,9 +254,7 @@ class DistributedQuestion(Question):
         if self.timeline is not None:
             raise ValueError(f"--timeline shows one job; leave out {how}")
         if self.cp > 1 or self.virtual_stages > 1 or self.layers_per_stage:
-            raise ValueError(
-                f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks of layers"
-            )
+            raise ValueError(f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks")
 
     def explicit(self, name: str) -> Any:
         """The value of a field that the user set; None where it has its default."""

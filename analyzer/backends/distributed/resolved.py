@@ -22,9 +22,6 @@ from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Catalog, Gpu, load_catalog
 
-# Keys by which a configuration asks transformers to run code that comes with a model: what that builds is not read here.
-_OF_CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
-
 
 class Resolved:
     """A question whose GPUs, prices, files and model are at hand; torch is loaded for it.
@@ -117,12 +114,13 @@ class Resolved:
             mfu=model_flops(self.predictor.graphs.graph(job), job) / (seconds * job.gpus * peak),
             parts=iteration.parts,
             memory=iteration.memory,
-            cost=rent
-            and IterationCost(
+            cost=IterationCost(
                 **rent.rented,
                 usd_per_iteration=rent.usd(seconds),
                 usd=None if iterations is None else rent.usd(seconds * iterations),
-            ),
+            )
+            if rent
+            else None,
         )
 
     def prediction(self) -> DistributedAnswer:
@@ -164,10 +162,6 @@ def _model(question: DistributedQuestion) -> Configuration | UserModule:
     config = question.config
     if config is None:
         return resolve(question.model or "")
-    if keys := [key for key in _OF_CODE if key in config]:
-        raise InputError(
-            f"the config has {keys[0]}, which would run the model's own code; that is not allowed here, leave it out"
-        )
     kind = config.get("model_type")
     return Configuration(kind if isinstance(kind, str) else "the config", config)
 

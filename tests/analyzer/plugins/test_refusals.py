@@ -56,8 +56,6 @@ def test_models_are_names_and_nothing_else(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"auto_map": {"AutoModel": "m.Net"}}, "auto_map, which would run"),
-        ({"trust_remote_code": True}, "trust_remote_code, which would run"),
         ({"num_hidden_layers": 100000}, "layers 100000, more than any model that is trained; give 1000 at most"),
         ({"hidden_size": 10**8, "head_dim": 8}, "hidden_size 100000000"),
         ({"vocab_size": 10**30}, "vocab_size 1000"),

@@ -142,5 +142,6 @@ def cluster_for(
         inter = link_named(usual or _OTHER_NETWORK)
         whose = "GPU" if inter.per == "gpu" else "node"
         assumptions.append(f"nodes are linked by {inter.name}, {inter.bandwidth * 8 / 1e9:g} Gb/s per {whose}")
-    intra, inter = (link_named(link) if isinstance(link, str) else link for link in (intra, inter))
+    intra = link_named(intra) if isinstance(intra, str) else intra
+    inter = link_named(inter) if isinstance(inter, str) else inter
     return Cluster(gpu, gpus_per_node, intra, inter, measured, assumptions=tuple(assumptions))

@@ -37,7 +37,7 @@ class ModelGraphs:
     device_type: str = "cuda"
     extraction: Extraction = "recording"
     _graphs: dict[Any, Graph] = field(default_factory=dict, init=False, repr=False)
-    _pairs: dict[Any, list[Graph]] = field(default_factory=dict, init=False, repr=False)
+    _pairs: dict[Any, tuple[Graph, Graph]] = field(default_factory=dict, init=False, repr=False)
     _modules: dict[Any, tuple[Trained, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -58,7 +58,8 @@ class ModelGraphs:
                 self._graphs[key] = self._own(self.model, job)
             else:
                 if of_job not in self._pairs:
-                    self._pairs[of_job] = [self._traced(self.model, job, size) for size in _TRACED]
+                    small, large = (self._traced(self.model, job, size) for size in _TRACED)
+                    self._pairs[of_job] = small, large
                 self._graphs[key] = at_micro_batch(*self._pairs[of_job], job.micro_batch)
         return self._graphs[key]
 
@@ -120,7 +121,7 @@ def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
     return cast("Graph", _between(small, large, share, {}))
 
 
-def _between(small: Any, large: Any, share: float, known: dict[int, ModelBlock]) -> Any:
+def _between(small: Any, large: Any, share: float, known: dict[int, Any]) -> Any:
     """``small + share (large − small)`` of every number within; what is not a number must be equal."""
     if isinstance(small, ModelBlock) and id(small) in known:
         return known[id(small)]

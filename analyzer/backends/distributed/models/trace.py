@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -89,8 +90,7 @@ def _graph(
     container: str | None,
 ) -> g.Graph:
     paths = [call.module for call in recording.calls]
-    names = _block_names(paths, container)
-    places = _places(paths, names)
+    names, places = _blocks(paths, container)
     last_kept: dict[str, int] = {}  # the last call of each block whose answer its own backward pass reads
     for keeper, maker in replay.saved:
         if places[keeper] == places[maker]:
@@ -124,7 +124,7 @@ def _graph(
             core[places[keeper]] += size
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
-    weights, tied = _weights(module, recording, replay, places, set(names))
+    weights, tied = _weights(module, recording, replay, places, names)
     ends = _ends(recording, places)
 
     def block(name: str) -> g.ModelBlock:
@@ -155,33 +155,23 @@ def _name(operator: Any) -> str:
     return name.removesuffix(".default") if namespace == "epochcast" else name
 
 
-def _block_names(paths: Sequence[str], container: str | None) -> list[str]:
-    """Paths of the blocks that ran, in the order of running."""
-    if container is None:
-        return []
-    inside = f"{container}."
-    depth = inside.count(".")
-    return list(dict.fromkeys(".".join(path.split(".")[: depth + 1]) for path in paths if path.startswith(inside)))
+def _blocks(paths: Sequence[str], container: str | None) -> tuple[list[str], list[str]]:
+    """Paths of the blocks that ran, in the order of running, and the block of each call.
 
-
-def _places(paths: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The block of each call: ``before`` ahead of the first block, ``after`` behind the last; between two, the earlier."""
-    known, places, current = set(names), [], "before"
-    remaining = [index for index, path in enumerate(paths) if _owner(path, known) is not None]
-    last = remaining[-1] if remaining else len(paths)
-    for index, path in enumerate(paths):
-        current = _owner(path, known) or ("after" if index > last else current)
+    That is ``before`` ahead of the first block, ``after`` behind the last; between two, the earlier.
+    """
+    inside = re.compile(re.escape(f"{container}.") + r"[^.]+" if container else "(?!)")
+    own = [match[0] if (match := inside.match(path)) else "" for path in paths]
+    last = max((index for index, name in enumerate(own) if name), default=len(paths))
+    places, current = [], "before"
+    for index, name in enumerate(own):
+        current = name or ("after" if index > last else current)
         places.append(current)
-    return places
-
-
-def _owner(path: str, names: set[str]) -> str | None:
-    parts = path.split(".")
-    return next((name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in names), None)
+    return [name for name in dict.fromkeys(own) if name], places
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: set[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
@@ -202,7 +192,8 @@ def _weights(
             for answer in recording.calls[index].outputs
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
-        homes = list(dict.fromkeys(places[index] for index in calls)) or [_owner(name, blocks) or "before"]
+        homes = list(dict.fromkeys(places[index] for index in calls))
+        homes = homes or [next((block for block in blocks if name.startswith(f"{block}.")), "before")]
         if "before" in homes and "after" in homes:
             tied.append(name)
             homes = ["before", "after"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,7 @@ class Table:
         for (family, dtype), place in places_by(rows, "family", "dtype").items():
             own = rows.iloc[place]
             points = _points(family, own)
-            speed = np.log(own[_work(family)] / own["seconds"]).groupby([points[name] for name in points]).mean()
+            speed = (own[_work(family)] / own["seconds"]).map(math.log).groupby([points[name] for name in points]).mean()
             sizes = speed.index.to_frame(index=False)
             nearest = KNeighborsRegressor(min(_NEIGHBOURS, len(sizes)), weights="distance", algorithm="kd_tree")
             found[family, dtype] = nearest.fit(sizes.to_numpy(), speed.to_numpy()), sizes
@@ -88,7 +89,7 @@ class Table:
 
 def _points(family: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Log2 of the sides of a product; of other operators, of the length of a row and the bytes."""
-    return np.log2(rows[["batch", "m", "n", "k"] if family in PRODUCTS else ["n", "bytes"]].astype(float))
+    return rows[["batch", "m", "n", "k"] if family in PRODUCTS else ["n", "bytes"]].astype(float).map(math.log2)
 
 
 def _work(family: str) -> str:

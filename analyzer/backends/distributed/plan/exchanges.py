@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +25,12 @@ def _mark(gradient: Callable[..., Tensor]) -> Callable[[Callable[..., Tensor]], 
     """Make an operator of torch of a function on real and meta tensors, with the exchange that its gradient takes."""
 
     def register(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        operator = torch.library.custom_op(f"epochcast::{kernel.__name__}", kernel, mutates_args=())
+        operator: Any = torch.library.custom_op(f"epochcast::{kernel.__name__}", kernel, mutates_args=())
         operator.register_fake(kernel)
         operator.register_autograd(
             lambda ctx, given: (gradient(given, *ctx.group), *(None for _ in ctx.group)), setup_context=_keep_group
         )
-        return operator
+        return cast("Callable[..., Tensor]", operator)
 
     return register
 
