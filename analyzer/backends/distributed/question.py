@@ -25,15 +25,7 @@ _MOST_SLOTS = 2**18
 _EXAMPLES: list[Any] = [
     {"model": "LLaMA-3.1-8B", "gpu": "A100 SXM4 80GB", "dp": 8, "tp": 4, "pp": 2, "global_batch": 256, "recomputation": "full"},
     {
-        "config": {
-            "model_type": "llama",
-            "hidden_size": 2048,
-            "num_hidden_layers": 22,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 4,
-            "intermediate_size": 5632,
-            "vocab_size": 32000,
-        },
+        "config": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 22},
         "gpu": "H100 SXM5",
         "dp": 8,
         "micro_batch": 4,

@@ -140,33 +140,29 @@ class SearchAnswer(Answer):
         best = self.configurations[0]
         gpus = list(dict.fromkeys(row.gpu for row in self.configurations))
         counts = sorted({row.gpus for row in self.configurations})
-        header = [*(["gpu"] if len(gpus) > 1 else []), *(["gpus"] if len(counts) > 1 else [])]
-        header += ["d", "t", "p", "micro-batch", "precision", "recomputation", "ZeRO", "time", "peak", "GiB", "cost"]
-        if self.iterations is not None:
-            header += [f"{self.iterations} iterations", "cost in all"]
-        rows = [
-            [*([row.gpu] if len(gpus) > 1 else []), *([str(row.gpus)] if len(counts) > 1 else []), *self._cells(row)]
-            for row in self.configurations[:_MOST_IN_TEXT]
-        ]
+        rows = [self._cells(row) for row in self.configurations[:_MOST_IN_TEXT]]
+        shown = [name for name in rows[0] if len({"gpu": gpus, "gpus": counts}.get(name, (1, 2))) > 1]
         many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
         return "\n".join(
             [
                 f"{self.model}, global batch {best.job.global_batch}, on {many} {' or '.join(gpus)}",
                 f"{self.fitting} configurations fit, {self.too_large} do not; the best {len(rows)}:",
                 "",
-                table(header, rows),
+                table(shown, [[row[name] for name in shown] for row in rows]),
                 *([f"the first{best.interval}"] if best.interval else []),
                 *sentences(self.evidence, self.assumptions),
             ]
         )
 
-    def _cells(self, row: IterationPrediction) -> list[str]:
+    def _cells(self, row: IterationPrediction) -> dict[str, str]:
         job, cost = row.job, row.cost
-        cells = [*map(str, (*job.degrees, job.micro_batch, job.precision, job.recomputation, job.zero))]
-        cells += [seconds_text(row.seconds), f"{100 * row.mfu:.1f} %", f"{row.memory.total / 2**30:.1f}"]
-        cells += ["-" if cost is None else money(cost.usd_per_iteration)]
+        cells = {"gpu": row.gpu, "gpus": str(row.gpus)} | dict(zip("dtp", map(str, job.degrees), strict=True))
+        cells |= {"micro-batch": str(job.micro_batch), "precision": job.precision, "recomputation": job.recomputation}
+        cells |= {"ZeRO": str(job.zero), "time": seconds_text(row.seconds), "peak": f"{100 * row.mfu:.1f} %"}
+        cells |= {"GiB": f"{row.memory.total / 2**30:.1f}", "cost": money(cost.usd_per_iteration) if cost else "-"}
         if self.iterations is not None:
-            cells += [seconds_text(self.iterations * row.seconds), "-" if cost is None or cost.usd is None else money(cost.usd)]
+            cells[f"{self.iterations} iterations"] = seconds_text(self.iterations * row.seconds)
+            cells["cost in all"] = money(cost.usd) if cost and cost.usd is not None else "-"
         return cells
 
 

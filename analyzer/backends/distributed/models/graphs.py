@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast
 
-import torch
-from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
-
 from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
 from epochcast.analyzer.backends.distributed.models.building import Trained, build, example_inputs, keep_distinct, tensor_plan
 from epochcast.analyzer.backends.distributed.models.graph import Extraction, Graph, ModelBlock
@@ -70,9 +66,8 @@ class ModelGraphs:
         if job.context > 1:
             raise InputError(_no_context(model.name))
         made = load(model.name, job.micro_batch, job.sequence_length)
-        inputs = _batch_of(made, job.micro_batch)
         blocks = find_blocks(made.module)
-        return trace(made.module, inputs, job.traced_precision, self.device_type, blocks, model.name, self.extraction)
+        return trace(made.module, made.inputs, job.traced_precision, self.device_type, blocks, model.name, self.extraction)
 
     def _traced(self, model: Configuration, job: TrainingConfiguration, micro_batch: int) -> Graph:
         if job.context > 1 and model.images:
@@ -93,23 +88,6 @@ class ModelGraphs:
 
 def _no_context(model: str) -> str:
     return f"context ranks share a language model's tokens, which {model} does not show; use 1 context rank"
-
-
-def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
-    """The example inputs with ``micro_batch`` samples: every tensor that has the example's batch as its first axis.
-
-    They are as they should be where the factory takes ``batch``.
-    """
-    batch = next((len(leaf) for leaf in tree_leaves(model.inputs) if isinstance(leaf, Tensor) and leaf.dim()), None)
-    if batch is None:
-        raise InputError(f"the example inputs of {model.name} have no tensor with a batch axis; return one from the factory")
-
-    def resized(tensor: Tensor) -> Tensor:
-        if tensor.dim() == 0 or tensor.shape[0] != batch:
-            return tensor
-        return torch.empty((micro_batch, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")
-
-    return cast("tuple[Any, ...]", tree_map_only(Tensor, resized, model.inputs))
 
 
 def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
