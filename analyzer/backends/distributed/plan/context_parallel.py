@@ -44,10 +44,8 @@ def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
             continue
         first = 0 if operator.phase == "forward" else 1  # the backward pass reads a gradient before query, key and value
         own = operator.inputs[first + 1 : first + 3]
-        whole = tuple(
-            replace(one, shape=(*one.shape[:_SEQUENCE], one.shape[_SEQUENCE] * ranks, *one.shape[_SEQUENCE + 1 :]))
-            for one in own
-        )
+        sides = [ranks if axis == _SEQUENCE else 1 for axis in range(4)]
+        whole = tuple(replace(one, shape=tuple(map(mul, one.shape, sides))) for one in own)
         inputs = (*operator.inputs[: first + 1], *whole, *operator.inputs[first + 3 :])
         outputs = operator.outputs
         pairs = list(zip(own, whole, strict=True))
