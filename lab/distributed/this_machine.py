@@ -20,7 +20,7 @@ from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes, copy_bandwidth
 from lab.distributed.profile_cache import ProfileCache
 
-NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
+NO_LINK = Link(name="this machine", bandwidth=1.0, latency=0.0)
 """Over which one process sends nothing."""
 
 AS_MEASURED = Coefficients(gap=0.0, optimizer=1.0)

@@ -140,17 +140,6 @@ def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> Prepa
     return PreparedJob(job, cluster, partition(graph, job), tied)
 
 
-class _Pass(NamedTuple):
-    """One pass of one block: seconds by kind of operator, and of its exchanges between tensor and context ranks."""
-
-    compute: Mapping[str, float]
-    exchange: float
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.compute.values()) + self.exchange
-
-
 class _Chunk(NamedTuple):
     """One micro-batch in one chunk.
 
@@ -172,7 +161,7 @@ class TimedJob:
     prepared: PreparedJob
     times: OperatorTimes
     coefficients: Coefficients
-    _passes: dict[tuple[int, str], _Pass] = field(default_factory=dict, init=False, repr=False)
+    _passes: dict[tuple[int, str], tuple[Mapping[str, float], float]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def job(self) -> TrainingConfiguration:
@@ -207,21 +196,22 @@ class TimedJob:
         passes: list[tuple[float, float]] = []
         for block in blocks:
             ahead, back = self._run(block, "forward"), self._run(block, "backward")
-            for kind, seconds in (*ahead.compute.items(), *back.compute.items()):
+            for kind, seconds in (*ahead[0].items(), *back[0].items()):
                 compute[kind] += seconds
-            exchange += ahead.exchange + back.exchange
-            backward = back.seconds
+            exchange += ahead[1] + back[1]
+            backward = sum(back[0].values()) + back[1]
             if again and block.name not in ("before", "after"):  # Megatron recomputes layers, not embedding and loss
                 repeated = self._run(block, again)
-                compute["recomputation"] += sum(repeated.compute.values())
-                exchange += repeated.exchange
-                backward += repeated.seconds
-            passes.append((ahead.seconds, backward))
+                compute["recomputation"] += sum(repeated[0].values())
+                exchange += repeated[1]
+                backward += sum(repeated[0].values()) + repeated[1]
+            passes.append((sum(ahead[0].values()) + ahead[1], backward))
         forward, backward = (sum(each) for each in zip(*passes, strict=True))
         longer = exposed_sharding(passes, [self._sharding(block) for block in blocks])
         return _Chunk(compute, exchange, sum(longer), forward + longer[0], backward + longer[1])
 
-    def _run(self, block: ModelBlock, part: str) -> _Pass:
+    def _run(self, block: ModelBlock, part: str) -> tuple[Mapping[str, float], float]:
+        """Seconds by kind of operator in a part of a block, and of its exchanges between tensor and context ranks."""
         key = (id(block), part)
         if key not in self._passes:
             compute: dict[str, float] = defaultdict(float)
@@ -235,7 +225,7 @@ class TimedJob:
                 # Of the two products of a layer's backward pass, the weight gradient's is free of the exchange.
                 exchange = max(0.0, exchange - compute.get("matmul", 0.0) / 2)
             exchange += between_contexts / self.reached(self.job.context, self.job.tensor)
-            self._passes[key] = _Pass(compute, exchange)
+            self._passes[key] = compute, exchange
         return self._passes[key]
 
     def _in_training(self, operators: Sequence[Operator]) -> NDArray[np.float64]:

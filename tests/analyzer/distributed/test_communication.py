@@ -24,8 +24,8 @@ A100 = load_catalog().resolve("A100 SXM4 80GB")
 
 def plain(nvlink: float = 300e9, network: float = 25e9, per: str = "gpu") -> Cluster:
     """Nodes of 8 without latency, efficiency or measured times: bytes over bytes/s."""
-    intra = Link(name="in", kind="nvlink", bandwidth=nvlink, latency=0.0)
-    inter = Link(name="between", kind="infiniband", bandwidth=network, latency=0.0, per=per)
+    intra = Link(name="in", bandwidth=nvlink, latency=0.0)
+    inter = Link(name="between", bandwidth=network, latency=0.0, per=per)
     return Cluster(A100, 8, intra, inter, intra_efficiency=1.0)
 
 
@@ -117,7 +117,7 @@ def test_clusters_that_cannot_be_are_one_sentence(arguments: tuple, says: str) -
         cluster_for(*arguments)
 
 
-OWN = '[[link]]\nname = "Ours"\nkind = "ethernet"\nbandwidth = 5e9\nlatency = 2e-5\nper = "node"\n'
+OWN = '[[link]]\nname = "Ours"\nbandwidth = 5e9\nlatency = 2e-5\nper = "node"\n'
 
 
 def test_links_of_ones_own_are_added_and_replace_ours(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_links_of_ones_own_are_added_and_replace_ours(tmp_path: Path) -> None:
     path.write_text(OWN + OWN.replace("Ours", "NVLink 3"))
     links = load_links(path)
     assert link_named("ours", links).bandwidth == 5e9
-    assert link_named("NVLink 3", links).kind == "ethernet"
+    assert link_named("NVLink 3", links).per == "node"
     assert len(links) == len(load_links()) + 1
 
 
@@ -137,7 +137,7 @@ def test_links_of_ones_own_are_added_and_replace_ours(tmp_path: Path) -> None:
         (OWN.replace("5e9", "-1"), "bandwidth is -1; give a number above 0"),
         (OWN.replace("5e9", '"fast"'), "bandwidth is 'fast'; give a number"),
         (OWN + "speed = 3\n", "of link 'Ours' speed is 3"),
-        (OWN.replace('"ethernet"', '"tin cans"'), "kind is 'tin cans'"),
+        (OWN.replace('"node"', '"rack"'), "per is 'rack'"),
         (OWN.replace("latency = 2e-5\n", ""), "latency is missing"),
     ],
 )

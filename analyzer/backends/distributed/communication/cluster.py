@@ -88,7 +88,6 @@ def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
     if gpu.nvlink_bandwidth and gpus_per_node <= bridged:
         link = Link(
             name=f"NVLink of {gpu.name}",
-            kind="nvlink",
             bandwidth=gpu.nvlink_bandwidth / 2,  # the catalogue has data sheets' totals of both directions
             latency=_NVLINK_LATENCY,
             source="GPU catalogue",

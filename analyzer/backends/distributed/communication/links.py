@@ -27,7 +27,6 @@ class Link(BaseModel):
 
     Attributes:
         name: what it is called on the command line.
-        kind: medium; ``cloud`` is the network of a cloud's instance type, ``loopback`` processes of one host.
         bandwidth: bytes/s in one direction, at line rate unless ``measured``.
         latency: seconds of one step of a collective over it.
         per: whether each GPU has this bandwidth to itself or the GPUs of a node share it.
@@ -38,7 +37,6 @@ class Link(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
-    kind: Literal["nvlink", "pcie", "infiniband", "ethernet", "cloud", "loopback"]
     bandwidth: float = Field(gt=0, lt=1e15, allow_inf_nan=False)
     latency: float = Field(ge=0, lt=1, allow_inf_nan=False)
     per: Literal["gpu", "node"] = "gpu"
@@ -52,7 +50,7 @@ def _read(text: str, origin: str) -> dict[str, Link]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{origin} is not TOML: {error}") from error
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{origin} holds no [[link]] table; add one per link (name, kind, bandwidth, latency, per)")
+        raise InputError(f"{origin} holds no [[link]] table; add one per link (name, bandwidth, latency, per)")
     links: dict[str, Link] = {}
     for table in tables:
         name = str(table.get("name", "without a name"))
@@ -102,7 +100,7 @@ def link_named(name: str, links: Mapping[str, Link] | None = None) -> Link:
             )
     close = [by_key[known].name for known in get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     remedy = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(links)}"
-    own = "your own link: --links FILE, a TOML file with a table [[link]] with name, kind, bandwidth, latency, per"
+    own = "your own link: --links FILE, a TOML file with a table [[link]] with name, bandwidth, latency, per"
     raise InputError(f"unknown link {name!r}; {remedy} ({own})")
 
 
