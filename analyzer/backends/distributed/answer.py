@@ -79,13 +79,11 @@ class Iteration:
     Attributes:
         parts: seconds.
         memory: of the fullest GPU.
-        within_passes: the part of ``data_parallel`` that lengthens forward and backward passes (FSDP).
         notes: what was assumed, a sentence each.
     """
 
     parts: Parts
     memory: Memory
-    within_passes: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property

@@ -32,8 +32,7 @@ class Distributed(Plugin):
     \b
     Example: epochcast predict-model distributed --model LLaMA-3.1-8B \\
                  --gpu "A100 SXM4 80GB" --dp 8 --tp 4 --pp 2 --global-batch 256 \\
-                 --precision amp-bf16 --recomputation full \\
-                 --timeline iteration.json
+                 --precision amp-bf16 --recomputation full
              epochcast predict-model distributed --model GPT-3-175B \\
                  --gpu "A100 SXM4 80GB" --global-batch 1536 --search \\
                  --gpus-total 512

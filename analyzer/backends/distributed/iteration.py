@@ -174,12 +174,12 @@ class TimedJob:
         chunks = [self._chunk(stage.blocks) for stage in self.prepared.stages]
         return [chunks[rank :: self.job.pipeline] for rank in range(self.job.pipeline)]
 
-    def slots(self, adding: float = 0.0, sending: bool = True) -> list[StageTimes]:
-        """One micro-batch in each chunk, in the order of the model; ``adding`` seconds are more in each backward pass."""
+    def slots(self, sending: bool) -> list[StageTimes]:
+        """One micro-batch in each chunk, in the order of the model."""
         speed = self.reached(self.job.pipeline, self.job.shards * self.job.tensor)
         chunks = (self.ranks[stage.rank][stage.chunk // self.job.pipeline] for stage in self.prepared.stages)
         return [
-            StageTimes(chunk.forward, chunk.backward + adding, seconds / speed if sending else 0.0)
+            StageTimes(chunk.forward, chunk.backward, seconds / speed if sending else 0.0)
             for chunk, seconds in zip(chunks, self.prepared.sends, strict=True)
         ]
 
@@ -357,8 +357,7 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     """
     job, timed = prepared.job, TimedJob(prepared, times, coefficients)
     without_sends, with_sends = (
-        pipeline_seconds(timed.slots(sending=sending), job.pipeline, job.micro_batches, job.schedule)
-        for sending in (False, True)
+        pipeline_seconds(timed.slots(sending), job.pipeline, job.micro_batches, job.schedule) for sending in (False, True)
     )
     busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in timed.ranks]
     slowest = timed.ranks[busy.index(max(busy))]
@@ -384,4 +383,4 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
         pipeline_parallel=sends,
         optimizer=update,
     )
-    return Iteration(parts, prepared.memory, sharding, prepared.notes)
+    return Iteration(parts, prepared.memory, prepared.notes)

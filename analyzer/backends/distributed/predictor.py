@@ -11,15 +11,13 @@ from epochcast.analyzer.backends.distributed.communication.cluster import Cluste
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, TimedJob, iteration, prepare
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare
 from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.paper import by_equations
 from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
 from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named, require
-from epochcast.analyzer.backends.distributed.plan.schedule import simulate
-from epochcast.analyzer.backends.distributed.plan.timeline import TimelineEvent
 from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
@@ -114,21 +112,6 @@ class IterationPredictor:
             return None
         measured_here = self.times_of is not None
         return evidence_of(measured_here, self.fitted, self.prepared(gpu, job), self.graphs.graph(job), iteration)
-
-    def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> list[TimelineEvent]:
-        """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
-        whole = self.iteration(gpu, job)
-        timed = TimedJob(self.prepared(gpu, job), self.times(gpu, job), self.fitted.coefficients)
-        slots = timed.slots(adding=timed.accumulation / job.micro_batches / job.virtual_stages)  # all backward passes share it
-        events = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
-        after = {"gradient reduction": whole.parts.data_parallel - whole.within_passes, "optimizer": whole.parts.optimizer}
-        for rank in range(job.pipeline):
-            end = max(event.end for event in events if event.rank == rank and "send" not in event.phase)
-            for phase, seconds in after.items():
-                if seconds:
-                    events.append(TimelineEvent(rank, None, None, phase, end, end + seconds))
-                    end += seconds
-        return events
 
 
 def model_flops(graph: Graph, job: TrainingConfiguration) -> float:

@@ -186,7 +186,6 @@ class DistributedQuestion(Question):
     iterations: Annotated[
         int | None, Http(), _N, Field(ge=1, le=10**12, description="Iterations in the whole training; adds its time and cost.")
     ] = None
-    timeline: Annotated[_Path, Field(description="Write one iteration as a Chrome trace (JSON, for Perfetto).")] = None
     search: Annotated[
         bool,
         Field(description="Rank all parallel degrees, micro-batches and precisions that fit; given options stay fixed."),
@@ -243,8 +242,6 @@ class DistributedQuestion(Question):
             raise ValueError(f"{how} needs the number of GPUs: --gpus-total N")
         if self.global_batch is None:
             raise ValueError(f"{how} splits one global batch in every way; give --global-batch N")
-        if self.timeline is not None:
-            raise ValueError(f"--timeline shows one job; leave out {how}")
         if self.cp > 1 or self.virtual_stages > 1 or self.layers_per_stage:
             raise ValueError(f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks")
 

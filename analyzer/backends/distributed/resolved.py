@@ -13,11 +13,9 @@ from epochcast.analyzer.backends.distributed.models.graph import Extraction
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.plan.memory import verdict
 from epochcast.analyzer.backends.distributed.plan.precision import available, peak_flops, precision_named
-from epochcast.analyzer.backends.distributed.plan.timeline import write_chrome_trace
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.rent import Rent, cheapest_rent, price_notes
-from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Catalog, Gpu, load_catalog
@@ -124,7 +122,7 @@ class Resolved:
         )
 
     def prediction(self) -> DistributedAnswer:
-        """The answer on one job; its timeline is written if requested; raises InputError."""
+        """The answer on one job; raises InputError."""
         gpu, predictor, question = self.gpus[0], self.predictor, self.question
         job = self.sharded(gpu, self.job())
         prepared, rent, iteration = predictor.prepared(gpu, job), self.rent(gpu, job.gpus), predictor.iteration(gpu, job)
@@ -133,7 +131,7 @@ class Resolved:
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
         if question.zero is None and job.zero:
             assumptions.insert(0, f"states are sharded by {job.sharding}, the fastest that fits; --zero says otherwise")
-        answer = DistributedAnswer(
+        return DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, rent)),
             model=self.name,
             fits=iteration.memory.fits,
@@ -151,11 +149,6 @@ class Resolved:
             assumptions=assumptions,
             notes=[*self.notes, *price_notes([rent])],
         )
-        if question.timeline is not None:
-            if predictor.recipe != "default":
-                raise InputError(f"--timeline needs the recipe default, not {predictor.recipe}; leave one out")
-            write_chrome_trace(question.timeline, predictor.timeline(gpu, job), f"{self.name} on {gpu.name}")
-        return answer
 
 
 def _model(question: DistributedQuestion) -> Configuration | UserModule:

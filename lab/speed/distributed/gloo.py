@@ -37,7 +37,7 @@ from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Ope
 from epochcast.analyzer.backends.distributed.models.trace import trace
 from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
 from epochcast.analyzer.backends.distributed.plan.precision import precision_named
-from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, simulate
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes
@@ -131,8 +131,7 @@ def predicted(cell: Cell, all_reduce: Seconds, send: Seconds) -> dict[str, float
         assert cell.schedule
         optimizer = times.optimizer_seconds([weight for block in whole[: 1 + half] for weight in block.weights], "sgd")
         compute = max(cell.micro_batches * (chunk.forward + chunk.backward) for chunk in chunks)
-        events = simulate(chunks, RANKS, cell.micro_batches, cell.schedule)
-        together = max(event.end for event in events) + optimizer
+        together = pipeline_seconds(chunks, RANKS, cell.micro_batches, cell.schedule) + optimizer
     else:
         compute = seconds(whole, "forward") + seconds(whole, "backward")
         optimizer = times.optimizer_seconds(weights, "sgd")

@@ -83,8 +83,6 @@ def test_the_fastest_stage_that_fits_is_taken_and_said() -> None:
     best = predictor.sharded(gpu, replace(JOB, zero=0))
     seconds = [predictor.iteration(gpu, replace(JOB, zero=zero)).seconds for zero in (0, 1, 2, 3)]
     assert seconds[best.zero] == min(seconds)
-    whole, timeline = predictor.iteration(gpu, JOB), predictor.timeline(gpu, JOB)
-    assert max(event.end for event in timeline) == pytest.approx(whole.seconds), "exchanges within the passes count once"
 
 
 def test_torch_recomputes_only_up_to_what_backward_reads(graphs: ModelGraphs) -> None:
