@@ -141,7 +141,8 @@ class SearchAnswer(Answer):
         gpus = list(dict.fromkeys(row.gpu for row in self.configurations))
         counts = sorted({row.gpus for row in self.configurations})
         rows = [self._cells(row) for row in self.configurations[:_MOST_IN_TEXT]]
-        shown = [name for name in rows[0] if len({"gpu": gpus, "gpus": counts}.get(name, (1, 2))) > 1]
+        different = {"gpu": len(gpus), "gpus": len(counts)}
+        shown = [name for name in rows[0] if different.get(name, 2) > 1]
         many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
         return "\n".join(
             [
