@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import no_answer
-from epochcast.analyzer.plugins.chart import Chart, Line, Ratios
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.analyzer.words import length, time_unit
 from epochcast.common.files import write_whole
@@ -34,6 +34,7 @@ from epochcast.detector import Detection, Epoch, Stretch
 from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.job import Job
     from epochcast.analyzer.jobs.placement import Placement
 
 Floats = NDArray[np.float64]
@@ -430,10 +431,8 @@ _LINES = ((BLUE, "o-"), (ORANGE, "s--"))
 _BARS = (("#4d4d4d", ""), ("#a6a6a6", ""), (BLUE, ""), (GREEN, ""), (BLUE, "////"), (GREEN, "////"), (ORANGE, ""))
 
 
-def chart_figure(chart: Chart | Ratios) -> Figure:
-    """Three panels in a row, with lines over sizes or a group of bars for each name; or ratios."""
-    if isinstance(chart, Ratios):
-        return _ratios_figure(chart)
+def chart_figure(chart: Chart) -> Figure:
+    """Three panels in a row, with lines over sizes or a group of bars for each name."""
     columns = min(len(chart.panels), _PER_ROW)
     rows = math.ceil(len(chart.panels) / columns)
     first = next(iter(chart.panels.values()))
@@ -498,23 +497,27 @@ def _draw_bars(axes: Axes, lines: Sequence[Line]) -> None:
     axes.grid(axis="x", visible=False)
 
 
-def _ratios_figure(chart: Ratios) -> Figure:
-    """Predicted time on every GPU relative to the source, with its 90 % interval, on a log axis.
+def ratios_figure(job: Job) -> Figure:
+    """Predicted time on every GPU that holds the job relative to the source, with its 90 % interval, on a log axis.
 
     Where nothing was measured on one of the two GPUs, the point is hollow.
     """
-    ranked = sorted(chart.rows, key=lambda row: row.value, reverse=True)
+    source, fitting = job.here.profile.gpu, [target for target in job.predictions if target.fits is not False]
+    ranked = sorted(fitting, key=lambda target: target.ratio, reverse=True)
     with drawing():
         figure = Figure(figsize=(10, 0.9 + 0.24 * len(ranked)), layout="constrained")
         axes = figure.subplots()
         for place, row in enumerate(ranked):
-            color = ORANGE if row.name == chart.source else BLUE
-            axes.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2.5, alpha=0.45, solid_capstyle="butt")
-            axes.plot(row.value, place, "o", color=color, markerfacecolor="white" if row.assumed else color, markersize=5)
+            color = ORANGE if row.gpu == source else BLUE
+            axes.plot(
+                [row.ratio_low, row.ratio_high], [place] * 2, color=BLUE, linewidth=2.5, alpha=0.45, solid_capstyle="butt"
+            )
+            fill = "white" if row.by_data_sheet else color
+            axes.plot(row.ratio, place, "o", color=color, markerfacecolor=fill, markersize=5)
         axes.axvline(1, color=ORANGE, linewidth=1, linestyle=_DASHED)
-        axes.set_yticks(range(len(ranked)), [row.name for row in ranked])
+        axes.set_yticks(range(len(ranked)), [row.gpu for row in ranked])
         axes.set_ylim(-0.7, len(ranked) - 0.3)
         plain_log_axis(axes.xaxis, "×")
-        hollow = "; hollow: from a data sheet" * any(row.assumed for row in ranked)
-        axes.set_xlabel(f"time relative to the {chart.source} (dashed); bar: 90 % interval; left is faster{hollow}")
+        hollow = "; hollow: from a data sheet" * any(row.by_data_sheet for row in ranked)
+        axes.set_xlabel(f"time relative to the {source} (dashed); bar: 90 % interval; left is faster{hollow}")
         return figure

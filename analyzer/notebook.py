@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import click
 import pandas as pd
 
-from epochcast.analyzer.cli.quantities import seconds_of
+from epochcast.analyzer.cli.backend_command import question_of
+from epochcast.analyzer.cli.quantities import Duration
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
 from epochcast.analyzer.jobs.job import answer_job
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
-from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.jobs.rank import Objective
+from epochcast.analyzer.jobs.questions import PREDICTION, RECOMMENDATION_OF_FILES, SOURCE, JobQuestion
 from epochcast.analyzer.jobs.sources import Source, add_description, is_profile, read_source, sources_of_traces
-from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
 from epochcast.analyzer.traces.job_traces import checked_epochs, detect_together, labelled, read_job, with_known_epochs
 from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs import wandb_run
@@ -34,8 +34,8 @@ from epochcast.detector import Detection, JobDetection
 from epochcast.detector import InputError as DetectorInputError
 from epochcast.detector import detect as find_epochs
 from epochcast.regressor import InputError as RegressorInputError
-from epochcast.regressor import LatencyPredictor, load_catalog
-from epochcast.regressor.precision import Precision
+from epochcast.regressor import load_catalog
+from epochcast.regressor.pipelines import Pipeline, Predictor, load_predictor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +54,8 @@ def _in_one_sentence(function: Callable[Given, Answer]) -> Callable[Given, Answe
             return function(*arguments, **named)
         except (DetectorInputError, RegressorInputError) as error:
             raise InputError(str(error)) from error
+        except click.BadParameter as error:  # of a quantity
+            raise InputError(error.message) from error
 
     return called
 
@@ -140,17 +142,13 @@ class Predictions(_Result):
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from epochcast.analyzer.charts import chart_figure
-        from epochcast.analyzer.jobs.prediction_text import prediction_chart
+        from epochcast.analyzer.charts import ratios_figure
 
-        return chart_figure(prediction_chart(self.answer))
+        return ratios_figure(self.answer)
 
 
-@dataclass(frozen=True, repr=False)
-class Recommendations(_Result):
+class Recommendations(Predictions):
     """What can be rented for a job, best first; `answer` has all of it, as ``epochcast recommend --json``."""
-
-    answer: JobAnswer
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -174,24 +172,17 @@ class Recommendations(_Result):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each instance: where, its price, time and cost with their intervals."""
-        names = ("seconds", "usd")
+        columns = ["gpus", "usd_per_hour", "fits", "pareto"]
+        ends = {"": "value", "_low": "low", "_high": "high"}
         return pd.DataFrame(
-            [
-                {
-                    **row.instance.place,
-                    "gpus": row.gpus,
-                    "usd_per_hour": row.usd_per_hour,
-                    "ratio": row.prediction.ratio,
-                    **{
-                        f"{name}{end}": estimate and getattr(estimate, end.strip("_") or "value")
-                        for name, estimate in zip(names, (row.seconds, row.usd), strict=True)
-                        for end in ("", "_low", "_high")
-                    },
-                    "fits": row.fits,
-                    "pareto": row.pareto,
-                }
-                for row in self.placements
-            ]
+            {
+                **row.instance.place,
+                **{name: getattr(row, name) for name in columns},
+                "ratio": row.prediction.ratio,
+                **{f"seconds{end}": getattr(row.seconds, name, None) for end, name in ends.items()},
+                **{f"usd{end}": getattr(row.usd, name, None) for end, name in ends.items()},
+            }
+            for row in self.placements
         )
 
     def plot(self) -> Figure:
@@ -208,21 +199,21 @@ class Job:
     Attributes:
         named: its traces, each with the name that sentences call it by.
         profiles: paths of profiles of further GPUs.
-        gpu: the GPU's name, where the telemetry does not have it.
-        precision: of its matrix products, if known.
+        said: what is known of it besides.
     """
 
     named: tuple[tuple[str, Trace], ...]
     profiles: tuple[str, ...] = ()
-    gpu: str | None = None
-    precision: Precision | None = None
+    said: JobQuestion = field(default_factory=JobQuestion)
 
     @cached_property
     def _read(self) -> tuple[list[Source], list[str]]:
         catalog = load_catalog()
-        sources, notes = sources_of_traces(self.named, catalog, self.gpu) if self.named else ([], [])
-        sources += [read_source(path, catalog, self.gpu) for path in self.profiles]
-        return [add_description(source, JobQuestion(precision=self.precision)) for source in sources], notes
+        sources, notes = (
+            sources_of_traces(self.named, catalog, self.said.gpu, self.said.pipeline or "default") if self.named else ([], [])
+        )
+        sources += [read_source(path, catalog, self.said.gpu) for path in self.profiles]
+        return [add_description(source, self.said) for source in sources], notes
 
     @property
     @_in_one_sentence
@@ -267,88 +258,51 @@ class Job:
         return self.detect()
 
     @_in_one_sentence
-    def predict(
-        self,
-        targets: str | Sequence[str] | None = None,
-        *,
-        epochs: int | None = None,
-        target_gpus: int | None = None,
-        batch_may_grow: bool = False,
-    ) -> Predictions:
-        """Predict the job on these GPUs, or all: arguments and answers of ``epochcast predict``.
+    def predict(self, targets: str | Sequence[str] | None = None, **options: Any) -> Predictions:
+        """Predict the job on these GPUs, or all: options and answers of ``epochcast predict`` (``--target-gpus``: target_gpus).
 
         Raises:
             InputError: a GPU is unknown, or there is nothing to predict from.
         """
-        asked = {"targets": None if targets is None else _several(targets), "epochs": epochs, "target_gpus": target_gpus}
-        question = JobQuestion.of(asked | {"batch_may_grow": batch_may_grow})
-        answer = answer_job(self.sources, _predictor(), _instances(), question, of_job=self._read[1])
-        return Predictions(answer)
+        return Predictions(self._answer(options | {"targets": targets}, (*PREDICTION, "model")))
 
     @_in_one_sentence
-    def recommend(
-        self,
-        *,
-        objective: Objective = "cost",
-        epochs: int | None = None,
-        deadline: float | str | None = None,
-        budget: float | None = None,
-        clouds: str | Sequence[str] = (),
-        regions: str | Sequence[str] = (),
-        spot: bool = False,
-        data_parallel: bool = False,
-        at_most_slower: float = AT_MOST_SLOWER,
-        price_now: float | None = None,
-        switch_cost: float | None = None,
-    ) -> Recommendations:
-        """Rank what can be rented for the job: arguments and answers of ``epochcast recommend``.
+    def recommend(self, **options: Any) -> Recommendations:
+        """Rank what can be rented for the job: options and answers of ``epochcast recommend``.
 
-        ``deadline`` is in seconds, or text such as ``10h``; ``budget`` and ``switch_cost`` in USD, ``price_now`` in USD/h.
+        Times and memory may be text such as ``10h`` and ``24GiB``; what may be repeated is a list: targets, clouds, regions.
 
         Raises:
             InputError: a limit is invalid, or no instance can meet it.
         """
-        asked: dict[str, Any] = {
-            "objective": objective,
-            "epochs": epochs,
-            "deadline_s": seconds_of(deadline, "deadline"),
-            "budget_usd": budget,
-            "clouds": _several(clouds) or None,
-            "regions": _several(regions) or None,
-            "market": "spot" if spot else None,
-            "data_parallel": data_parallel,
-            "at_most_slower": at_most_slower,
-            "usd_per_hour_now": price_now,
-            "switch_usd": switch_cost,
-        }
-        question = JobQuestion.of(asked)
-        answer = answer_job(self.sources, _predictor(), _instances(), question, recommend=True, of_job=self._read[1])
-        return Recommendations(answer)
+        return Recommendations(self._answer(options, RECOMMENDATION_OF_FILES, recommend=True))
+
+    def _answer(self, options: dict[str, Any], fields: tuple[str, ...], *, recommend: bool = False) -> JobAnswer:
+        question = question_of(JobQuestion, options, fields)
+        predictor = _predictor(self.said.pipeline or "default", question.model)
+        return answer_job(self.sources, predictor, _instances(), question, recommend=recommend, of_job=self._read[1])
 
 
 @_in_one_sentence
 def read(
     *telemetry: str | Path | pd.DataFrame | Any,
-    gpu: str | None = None,
-    precision: Precision | None = None,
     epoch_time: float | str | None = None,
     epochs_from: str | Path | None = None,
+    **said: Any,
 ) -> Job:
     """Read the telemetry of a job: paths as the commands take them (traces, folders, other tools' logs), tables, wandb runs.
 
-    A table has its times as an index or a column, and columns as a tool or our metric catalogue names them. ``gpu`` names the
-    GPU if nothing else does. ``epoch_time`` (seconds, or text such as ``7m``) or ``epochs_from`` (a wandb run, TensorBoard's
-    events, a CSV of the times at which epochs start) say what is known of its epochs; a wandb run's own are read.
+    A table has its times as an index or a column, and columns as a tool or our metric catalogue names them. ``epoch_time``
+    (seconds, or text such as ``7m``) or ``epochs_from`` (a wandb run, TensorBoard's events, a CSV of the times at which epochs
+    start) say what is known of its epochs; a wandb run's own are read. ``said``: gpu, precision, type, family, inference,
+    pipeline, as the commands have them.
 
     Raises:
         InputError: something cannot be read.
     """
     if not telemetry:
         raise InputError("read needs the path of a trace or a profile, or a table")
-    if gpu is not None and not isinstance(gpu, str):
-        raise InputError(f"gpu is {gpu!r}; give the GPU's name, such as 'H100'")
-    if precision not in (None, *get_args(Precision)):
-        raise InputError(f"the precision is {precision!r}; choose from {', '.join(get_args(Precision))}")
+    question = question_of(JobQuestion, said, SOURCE)
     paths: list[str] = []
     profiles: list[str] = []
     traces: list[tuple[str, Trace]] = []
@@ -362,9 +316,10 @@ def read(
             traces += [(str(getattr(one, "id", name)), trace) for trace in traces_of_run(wandb_run.read_object(one), name)]
         else:
             raise InputError(f"read takes paths, tables and wandb runs, but this is a {type(one).__name__}; give one of them")
-    known = known_epochs(seconds_of(epoch_time, "time of an epoch"), None if epochs_from is None else str(epochs_from))
+    seconds = None if epoch_time is None else Duration("seconds").convert(epoch_time, None, None)
+    known = known_epochs(seconds, None if epochs_from is None else str(epochs_from))
     named = [*(read_job(paths) if paths else []), *(labelled(traces) if traces else [])]
-    return Job(tuple(with_known_epochs(named, known)), tuple(profiles), gpu, precision)
+    return Job(tuple(with_known_epochs(named, known)), tuple(profiles), question)
 
 
 def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
@@ -376,16 +331,9 @@ def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
     return read(telemetry).detect()
 
 
-def _several(names: str | Sequence[str]) -> Sequence[str]:
-    several = [names] if isinstance(names, str) else names
-    if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
-        raise InputError(f"{names!r} is no name and no list of names; give one, such as 'H100'")
-    return several
-
-
 @cache
-def _predictor() -> LatencyPredictor:
-    return LatencyPredictor.load(None, load_catalog())
+def _predictor(pipeline: Pipeline, model: Path | None) -> Predictor:
+    return load_predictor(pipeline, model, load_catalog())
 
 
 @cache

@@ -65,14 +65,6 @@ def seconds_text(seconds: float | None, unit: TimeUnit | None = None) -> str:
     return f"{unit.of(seconds)} {unit.name}"
 
 
-def interval_text(low: float | None, high: float | None, unit: TimeUnit | None = None) -> str:
-    """Both ends of an interval [s] in this unit, or in one that suits both: ``21.5 to 60.5 min``; ``-`` without one."""
-    if low is None or high is None:
-        return "-"
-    unit = unit or time_unit([high])
-    return f"{unit.of(low)} to {unit.of(high)} {unit.name}"
-
-
 def grams_text(grams: float | None) -> str:
     """``mass`` as a cell; ``-`` for None."""
     return "-" if grams is None else mass(grams)

@@ -90,11 +90,11 @@ def in_unit(value: float | None, unit: TimeUnit) -> Markup:
     return _data(value, "–" if value is None else unit.of(value))
 
 
-def between(low: float | None, high: float | None) -> str:
-    """An interval of time in the unit that suits its upper end: ``181 to 188 s``."""
+def between(low: float | None, high: float | None, unit: TimeUnit | None = None) -> str:
+    """Both ends of an interval [s] in this unit, or in the one that suits its upper end: ``181 to 188 s``."""
     if low is None or high is None:
         return ""
-    unit = time_unit([high])
+    unit = unit or time_unit([high])
     return f"{unit.of(low)} to {unit.of(high)}{_SPACE}{unit.name}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -96,22 +96,40 @@ def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
 _Asked = TypeVar("_Asked", bound=Question)
 
 
-def question_of(kind: type[_Asked], given: Mapping[str, Any]) -> _Asked:
+def question_of(kind: type[_Asked], given: Mapping[str, Any], arguments: Collection[str] = ()) -> _Asked:
     """The question that a command line asks; raises InputError, in the words of its options, for what it cannot be.
 
     Args:
         kind: of question.
         given: name of a field -> the value of its option; None or empty: not given.
+        arguments: fields of which ``given`` has arguments in Python, named as the options are (what repeats: as the field).
     """
+    options = {name: _option(name, field) for name, field in kind.model_fields.items()}
+    names = {name: option.opts[0] for name, option in options.items()}
+    if arguments:
+        said = {name: name if options[name].multiple else names[name].lstrip("-").replace("-", "_") for name in arguments}
+        if unknown := sorted(given.keys() - said.values()):
+            raise InputError(f"there is no argument {unknown[0]!r}; there are {', '.join(said.values())}")
+        given = {name: _argument(options[name], given[own]) for name, own in said.items() if own in given}
+        names |= said
     fields = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     try:
         return kind(**{name: value for name, value in fields.items() if value not in (None, [])})
     except ValidationError as error:
-        names = {name: _option(name, field).opts[0] for name, field in kind.model_fields.items()}
-        raise InputError(sentence(error, names)) from error
+        base = {name: option.type.base for name, option in options.items() if isinstance(option.type, Duration | MemorySize)}
+        raise InputError(sentence(error, {name: f"{said}{base.get(name, '')}" for name, said in names.items()})) from error
 
 
-def _option(name: str, field: FieldInfo) -> click.Parameter:
+def _argument(option: click.Option, value: Any) -> Any:
+    """What a field has where somebody writes ``value``: text may name a unit, a list may be one name, a flag says its value."""
+    if isinstance(option.type, Duration | MemorySize) and value is not None:
+        return option.type.convert(value, None, None)
+    if option.multiple and isinstance(value, str):
+        return [value]
+    return (option.flag_value if value else None) if option.is_flag and isinstance(option.flag_value, str) else value
+
+
+def _option(name: str, field: FieldInfo) -> click.Option:
     """The option of a field; a flag says the contrary of its default."""
     mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
     kind, many = _kind(field.annotation)

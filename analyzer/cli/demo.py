@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.tables import seconds_text, table
 
 
 @click.command()
@@ -32,24 +31,7 @@ def demo(out: Path) -> int:
 
     summary = run_demo(out, progress=progress.show)
     progress.clear()
-    live, replay, pick = summary["live"], summary["replay"], summary["recommendation"]
-    kind = "GPU trace (simulated)" if replay["simulated"] else "GPU trace (recorded)"
-    rows = [
-        (
-            name,
-            seconds_text(part["true_period_s"]),
-            seconds_text(part["period_s"]),
-            part["verdict"],
-            f"{part['confidence']:.2f}",
-        )
-        for name, part in ((kind, replay), ("live training on this CPU", live))
-    ]
-    terminal.say(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
-    for name, part in ((kind, replay), ("live", live)):
-        if "sentence" in part:
-            terminal.say(f"{name}: {part['sentence']}")
-    if pick:
-        terminal.say(pick["verdict"]["text"])
+    terminal.say(summary["headline"])
     for problem in summary["problems"]:
         terminal.note(problem)
     click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")

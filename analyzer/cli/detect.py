@@ -222,36 +222,33 @@ def _number_of(detection: Detection, unit: str) -> str:
 
 
 def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:
-    lengths = [epoch.end - epoch.start for epoch in epochs]
-    digits, utc_digits = _digits(lengths)
-    starts = _column([epoch.start - origin for epoch in epochs], digits)
+    lengths, starts = [epoch.end - epoch.start for epoch in epochs], [epoch.start - origin for epoch in epochs]
+    digits = _digits(lengths)
+    start, length = _width(starts, digits), _width(lengths, digits)
     return [
-        f"  {index:3d}  at {start} s ({utc(epoch.start, utc_digits)})  length {length} s  confidence {epoch.confidence:.2f}"
-        for index, (epoch, start, length) in enumerate(zip(epochs, starts, _column(lengths, digits), strict=True), start=1)
+        f"  {index:3d}  at {at:{start}.{digits}f} s ({utc(epoch.start, 3 if digits == 3 else 1)})  "
+        f"length {seconds:{length}.{digits}f} s  confidence {epoch.confidence:.2f}"
+        for index, (epoch, at, seconds) in enumerate(zip(epochs, starts, lengths, strict=True), start=1)
     ]
 
 
 def _stretches(stretches: Sequence[Stretch], origin: float, unit: str = "epoch") -> list[str]:
-    periods = [stretch.period_s for stretch in stretches]
-    digits, utc_digits = _digits(periods)
-    starts = _column([stretch.start - origin for stretch in stretches], digits)
-    ends = _column([stretch.end - origin for stretch in stretches], digits)
-    counts = _column([stretch.epochs for stretch in stretches], 0)
+    digits = _digits([stretch.period_s for stretch in stretches])
+    start, end = (_width([getattr(each, name) - origin for each in stretches], digits) for name in ("start", "end"))
+    period, many = _width([each.period_s for each in stretches], 3), _width([each.epochs for each in stretches], 0)
     return [
-        f"  stretch {index}  from {start} s ({utc(stretch.start, utc_digits)})  to {end} s  period {period} s"
-        f"  {unit}s {epochs}  confidence {stretch.confidence:.2f}"
-        for index, (stretch, start, end, period, epochs) in enumerate(
-            zip(stretches, starts, ends, _column(periods, 3), counts, strict=True), start=1
-        )
+        f"  stretch {index}  from {each.start - origin:{start}.{digits}f} s ({utc(each.start, 3 if digits == 3 else 1)})  "
+        f"to {each.end - origin:{end}.{digits}f} s  period {each.period_s:{period}.3f} s"
+        f"  {unit}s {each.epochs:{many}d}  confidence {each.confidence:.2f}"
+        for index, each in enumerate(stretches, start=1)
     ]
 
 
-def _digits(lengths: Sequence[float]) -> tuple[int, int]:
-    """Decimals of seconds and of the UTC time: milliseconds only where something is shorter than a second."""
-    return (3, 3) if min(lengths, default=1.0) < 1 else (2, 1)
+def _digits(lengths: Sequence[float]) -> int:
+    """Decimals of seconds: milliseconds only where something is shorter than a second."""
+    return 3 if min(lengths, default=1.0) < 1 else 2
 
 
-def _column(values: Sequence[float], digits: int) -> list[str]:
-    texts = [f"{value:.{digits}f}" for value in values]
-    width = max(map(len, texts), default=0)
-    return [text.rjust(width) for text in texts]
+def _width(values: Sequence[float], digits: int) -> int:
+    """Columns of the longest."""
+    return max((len(f"{value:.{digits}f}") for value in values), default=0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from epochcast.analyzer.plugins import GROUP as BACKENDS
+from epochcast.analyzer.plugins import is_ours
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -70,7 +71,7 @@ class LazyGroup(Group):
     def _lines(self) -> dict[str, str]:
         """By command, ours first; of other packages whose they are, for they would have to be imported."""
         others = {point.name: f"Of {point.dist.name if point.dist else point.value}." for point in self._points()}
-        ours = {point.name for point in self._points() if _is_ours(point)}
+        ours = {point.name for point in self._points() if is_ours(point)}
         return {**self._summaries, **{name: line for name, line in sorted(others.items()) if name not in ours}}
 
     def _points(self) -> list[EntryPoint]:
@@ -79,8 +80,4 @@ class LazyGroup(Group):
             return []
         from importlib.metadata import entry_points
 
-        return sorted(entry_points(group=self._entry_points), key=lambda point: not _is_ours(point))
-
-
-def _is_ours(point: EntryPoint) -> bool:
-    return point.value.startswith("epochcast.")
+        return sorted(entry_points(group=self._entry_points), key=lambda point: not is_ours(point))

@@ -11,7 +11,7 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of, question_of
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, known_epochs_options
 from epochcast.analyzer.jobs.job import answer_job, job_json
-from epochcast.analyzer.jobs.prediction_text import prediction_chart, prediction_text
+from epochcast.analyzer.jobs.prediction_text import prediction_text
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import PREDICTION, SOURCE, JobQuestion
 from epochcast.analyzer.jobs.sources import add_description, read_sources
@@ -61,9 +61,9 @@ def predict(
         of_job=notes,
     )
     if plot is not None:
-        from epochcast.analyzer.charts import chart_figure, save_figure
+        from epochcast.analyzer.charts import ratios_figure, save_figure
 
-        save_figure(chart_figure(prediction_chart(job)), plot, simulated=job.simulated)
+        save_figure(ratios_figure(job), plot, simulated=job.simulated)
     if as_json:
         click.echo(job_json(job, indent=2).decode())
         return job.status

@@ -1,22 +1,27 @@
-"""``epochcast prices``: the instances that can be recommended and what they cost."""
+"""``epochcast prices``: the instances that can be recommended, what they cost, and newer prices from a list."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 import click
+import pandas as pd
+from pydantic import TypeAdapter
 
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
-from epochcast.analyzer.cli.prices_update import update_prices
-from epochcast.analyzer.cli.shared_options import gpus_option, prices_option
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option, prices_option
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import Instance, is_stale, load_instances, price_age, stale_note
+from epochcast.analyzer.jobs.prices.price_list import OF_SKYPILOT, download_price_list, is_address, read_price_list
+from epochcast.analyzer.jobs.prices.price_table import instances_of, load_to_update, write_instances
+from epochcast.analyzer.jobs.prices.skypilot_catalog import read_skypilot_catalog
+from epochcast.analyzer.jobs.prices.skypilot_names import CLOUDS
 from epochcast.analyzer.tables import table
-from epochcast.regressor import load_catalog
+from epochcast.analyzer.words import count
+from epochcast.regressor import Catalog, load_catalog
 
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 
@@ -26,14 +31,11 @@ def prices() -> None:
     """List instances and their prices, and bring them up to date."""
 
 
-prices.add_command(update_prices)
-
-
 @prices.command(name="list")
 @prices_option
 @click.option("--gpu", metavar="NAME", help="List only instances with this GPU.")
 @gpus_option
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with each price's source.")
+@json_option
 def list_prices(prices: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
     """List instances, their prices and how old the prices are. Exits 1 if none has the GPU.
 
@@ -45,9 +47,10 @@ def list_prices(prices: Path | None, gpu: str | None, gpus: Path | None, as_json
     if gpu is not None:
         name = catalog.resolve(gpu).name
         instances = [instance for instance in instances if instance.gpu == name]
-    _tell([*notes, *filter(None, [stale_note(instances, today)])])
+    for note in filter(None, [*notes, stale_note(instances, today)]):
+        terminal.note(note)
     if as_json:
-        click.echo(json.dumps({"prices": [_json(instance, today) for instance in instances]}, indent=2))
+        click.echo(json.dumps({"prices": TypeAdapter(list[Instance]).dump_python(list(instances), mode="json")}, indent=2))
     elif instances:
         terminal.say(table(_HEADER, [_row(instance, today) for instance in instances]))
     else:
@@ -55,46 +58,85 @@ def list_prices(prices: Path | None, gpu: str | None, gpus: Path | None, as_json
     return 0 if instances else 1
 
 
-def _tell(notes: Sequence[str]) -> None:
-    for sentence in notes:
-        terminal.note(sentence)
-
-
 def _row(instance: Instance, today: date) -> tuple[str, ...]:
+    usd, spot = ("-" if price is None else f"${price:,.3f}" for price in (instance.usd_per_hour, instance.spot_usd_per_hour))
     return (
         instance.name,
         instance.cloud,
         instance.region,
         instance.gpu if instance.count == 1 else f"{instance.count} x {instance.gpu}",
-        _price(instance.usd_per_hour),
-        _price(instance.spot_usd_per_hour),
-        _number(instance.vcpus, "g"),
-        _number(None if instance.memory is None else instance.memory / 2**30, "g"),
+        usd,
+        spot,
+        "-" if instance.vcpus is None else f"{instance.vcpus:g}",
+        "-" if instance.memory is None else f"{instance.memory / 2**30:g}",
         f"{(today - instance.date).days}{', stale' * is_stale(instance, today)}",
     )
 
 
-def _price(usd: float | None) -> str:
-    return "-" if usd is None else f"${usd:,.3f}"
+@prices.command(name="update", short_help="Bring a price table up to date.")
+@click.option(
+    "--from", "source", required=True, metavar="FILE|URL", help="Price list (CSV): a SkyPilot vms.csv, or a table like ours."
+)
+@click.option("--cloud", metavar="NAME", help="Whose list it is, by SkyPilot's name: aws, azure, gcp, lambda.")
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Day a SkyPilot file was downloaded; the list does not hold it.",
+)
+@gpus_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Price table (CSV) to write or update."
+)
+def update_prices(source: str, cloud: str | None, day: datetime | None, gpus: Path | None, out: Path) -> int:
+    """Put a newer price list into a price table.
+
+    The list is the SkyPilot catalog's (catalogs/vN/CLOUD/vms.csv in github.com/skypilot-org/skypilot-catalog), or a provider's
+    own, in the format of our price table. The rows of its clouds are replaced, and those of other clouds stay. An address
+    must be https. If anything fails, the price table stays as it was.
+
+    \b
+    Example: epochcast prices update --from vms.csv --cloud aws \\
+                 --date 2026-11-01 --out prices.csv
+             epochcast prices update --from https://example.com/prices.csv \\
+                 --out prices.csv
+    """
+    catalog = load_catalog(gpus)
+    read = download_price_list(source) if is_address(source) else read_price_list(Path(source))
+    if set(read.columns) >= OF_SKYPILOT:
+        instances, notes = _read_skypilot(read, source, catalog, cloud, None if day is None else day.date())
+    elif cloud is not None or day is not None:
+        raise InputError(f"--cloud and --date are for a list of SkyPilot; in {source} each row has its own")
+    else:
+        instances, notes = instances_of(read, source, catalog)
+    clouds = {instance.cloud for instance in instances}
+    before = load_to_update(out, catalog) if out.exists() else []
+    kept = [instance for instance in before if instance.cloud not in clouds]
+    write_instances(out, [*kept, *instances])
+    for note in notes:
+        terminal.note(note)
+    old, new = (
+        {each.offer: (each.usd_per_hour, each.spot_usd_per_hour) for each in some if each.cloud in clouds}
+        for some in (before, instances)
+    )
+    changed = sum(prices != old[offer] for offer, prices in new.items() if offer in old)
+    beside = f", plus {len(kept)} of other clouds" if kept else ""
+    terminal.say(
+        f"{out}: {count(len(instances), 'price')} of {', '.join(sorted(clouds))}{beside} "
+        f"({len(new.keys() - old)} added, {len(old.keys() - new)} removed, {changed} changed)"
+    )
+    return 0
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-def _json(instance: Instance, today: date) -> dict[str, Any]:
-    return {
-        "instance": instance.name,
-        "cloud": instance.cloud,
-        "region": instance.region,
-        "gpu": instance.gpu,
-        "gpu_count": instance.count,
-        "usd_per_hour": instance.usd_per_hour,
-        "spot_usd_per_hour": instance.spot_usd_per_hour,
-        "vcpus": instance.vcpus,
-        "host_memory_bytes": instance.memory,
-        "price_source": instance.source,
-        "price_date": instance.date.isoformat(),
-        "age_days": (today - instance.date).days,
-        "price_stale": is_stale(instance, today),
-    }
+def _read_skypilot(
+    read: pd.DataFrame, source: str, catalog: Catalog, cloud: str | None, day: date | None
+) -> tuple[list[Instance], list[str]]:
+    if cloud not in CLOUDS:
+        raise InputError(f"--cloud is {cloud!r}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
+    if day is None and not is_address(source):
+        raise InputError(f"{source} does not say how old its prices are; give the day it was downloaded: --date YYYY-MM-DD")
+    if day is not None and day > price_age.today():
+        raise InputError(f"--date is {day}, after today; give the day on which the list was downloaded")
+    origin = source if is_address(source) else f"skypilot-org/skypilot-catalog:{cloud}/vms.csv"
+    return read_skypilot_catalog(read, source, cloud, catalog, source=origin, day=day or price_age.today())

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 import click
 
-from epochcast.analyzer.errors import InputError
-
 _PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
 
 
@@ -19,6 +17,7 @@ class _Quantity(click.ParamType[float]):
     what: ClassVar[str]
     metavar: ClassVar[str]
     examples: ClassVar[str]
+    base: ClassVar[str]
     units: ClassVar[Mapping[str, float]]  # by lower-case name
 
     def __init__(self, unit: str, *, above: float | None = None) -> None:
@@ -54,6 +53,7 @@ class Duration(_Quantity):
     """A length of time: ``10h``, ``90 min``, ``1h30m``."""
 
     what, metavar = "duration", "TIME"
+    base = " in seconds"
     examples = "10h, 90m, 45s, 2d"
     units: ClassVar[Mapping[str, float]] = {
         name: seconds
@@ -72,6 +72,7 @@ class MemorySize(_Quantity):
     """An amount of memory: ``24GiB``, ``24G`` (the same, as GNU's tools read it), ``24GB`` (powers of ten)."""
 
     what, metavar = "amount of memory", "SIZE"
+    base = " in bytes"
     examples = "24GiB, 24G, 800MiB"
     units: ClassVar[Mapping[str, float]] = {
         "b": 1,
@@ -82,13 +83,3 @@ class MemorySize(_Quantity):
             for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
         },
     }
-
-
-def seconds_of(duration: float | str | None, what: str) -> float | None:
-    """Seconds as they are, or those in a text such as ``7m``; InputError, calling it ``what``, for any other text."""
-    if duration is None or isinstance(duration, (int, float)):
-        return duration
-    try:
-        return Duration("seconds").convert(str(duration), None, None)
-    except click.BadParameter as error:
-        raise InputError(f"the {what}: {error.message}") from error

@@ -20,7 +20,7 @@ from epochcast.analyzer.jobs.job import answer_job, job_json
 from epochcast.analyzer.jobs.predict import resolve_targets
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.inventory import load_inventory
-from epochcast.analyzer.jobs.questions import RECOMMENDATION, SOURCE, JobQuestion
+from epochcast.analyzer.jobs.questions import RECOMMENDATION_OF_FILES, SOURCE, JobQuestion
 from epochcast.analyzer.jobs.rank import time_of
 from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text, target_lines
 from epochcast.analyzer.jobs.skypilot import resources_yaml
@@ -127,15 +127,4 @@ def recommend(
 
 
 # After the traces, so that the help begins with what says most.
-recommend.params[1:1] = options_of(
-    JobQuestion,
-    *SOURCE,
-    *RECOMMENDATION,
-    "startup_s",
-    "memory_bytes",
-    "machines",
-    "targets",
-    "samples_per_step",
-    "tokens_per_step",
-    "model",
-)
+recommend.params[1:1] = options_of(JobQuestion, *SOURCE, *RECOMMENDATION_OF_FILES)

@@ -19,6 +19,11 @@ recorded_gpu_option = click.option("--gpu", metavar="NAME", help="GPU it was rec
 prices_option = click.option(
     "--prices", type=_PATH, metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
 )
+epochs_from_option = click.option(
+    "--epochs-from",
+    metavar="FILE",
+    help="What marks the epochs: a wandb run, TensorBoard's events, a CSV of start times, or a training log.",
+)
 
 
 def known_epochs_options(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -26,11 +31,7 @@ def known_epochs_options(name: str) -> Callable[[Callable[..., Any]], Callable[.
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--epoch-time", type=Duration("seconds"), help="How long an epoch takes, if you know: seconds, or 7m.")
-        @click.option(
-            "--epochs-from",
-            metavar="FILE",
-            help="What marks the epochs: a wandb run, TensorBoard's events, a CSV of start times, or a training log.",
-        )
+        @epochs_from_option
         @click.option("--epochs-pattern", metavar="REGEX", help="What marks an epoch in the training log of --epochs-from.")
         @click.option(
             "--cycle",

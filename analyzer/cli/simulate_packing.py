@@ -109,8 +109,7 @@ def simulate_packing(
         rate = None if load is None else load * gpus_total / MEAN_DURATION
         drawn = draw_streams(fitting, runs or _RUNS, seed or 0, arrival_rate=rate)
     size = memory or float(board.memory if board else 0)
-    slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
-    rows = compare(drawn, gpus_total, size, POLICIES, slowdowns, progress.show)
+    rows = compare(drawn, gpus_total, size, POLICIES, {name: SLOWDOWNS[name] for name in curves or SLOWDOWNS}, progress.show)
     progress.clear()
     answer = {
         "gpus": gpus_total,

@@ -22,45 +22,22 @@ from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
 from epochcast.analyzer.telemetry.settings import DemoSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
-from epochcast.analyzer.traces.trace import PARQUET_KEY, trace_of_table
+from epochcast.analyzer.traces.trace import PARQUET_KEY, Trace, trace_of_table
 
 TRACES = Path(__file__).parent / "traces"
 _HERTZ = 10
 
 
-@dataclass(frozen=True)
-class Recording:
-    """Telemetry of a GPU, 10 rows a second: a pause, then epochs (or some steps together) that can follow each other.
+@cache
+def read_recording(name: str) -> tuple[Trace, Sequence[int]]:
+    """Telemetry of a GPU in `TRACES`, 10 rows a second, and the row of each epoch's beginning.
 
-    ``columns``: metric of the catalogue -> (n,) base units; ``begins``: the row of each epoch's beginning.
+    It has a pause, then epochs (or some steps together) that can follow each other.
     """
-
-    gpu: str
-    columns: Mapping[str, NDArray[np.float64]]
-    begins: Sequence[int]
-
-    @classmethod
-    @cache
-    def read(cls, name: str) -> Recording:
-        """One of those in `TRACES` that are made of parts."""
-        table = pq.read_table(TRACES / f"{name}.parquet")
-        trace = trace_of_table(table, name)
-        assert trace.simulated and trace.gpu is not None
-        return cls(trace.gpu, trace.metrics(), json.loads(table.schema.metadata[PARQUET_KEY])["begins"])
-
-    def played(self, work_rows: int, rest_rows: int, job: int, turn: int) -> dict[str, NDArray[np.float64]]:
-        """A job of so many rows and the pause after it; ``turn`` counts those on the same GPUs.
-
-        Its epochs come in an order drawn by chance, as a whole repeated part would be a cycle of its own.
-        """
-        rest, *parts = np.split(np.arange(len(next(iter(self.columns.values())))), self.begins)
-        order = np.random.default_rng([job, turn]).integers(len(parts), size=work_rows // min(map(len, parts)) + 1)
-        rows = np.concatenate([np.concatenate([parts[part] for part in order])[:work_rows], np.resize(rest, rest_rows)])
-        values = {name: column[rows] for name, column in self.columns.items()}
-        steps = np.diff(self.columns["energy"], prepend=0)  # of a counter, which goes on from part to part
-        steps[[0, self.begins[0]]] = steps[[1, self.begins[0] + 1]]
-        values["energy"] = turn * rows.size * steps.max() + np.cumsum(steps[rows])  # no job begins below the end of the last
-        return values
+    table = pq.read_table(TRACES / f"{name}.parquet")
+    trace = trace_of_table(table, name)
+    assert trace.simulated
+    return trace, json.loads(table.schema.metadata[PARQUET_KEY])["begins"]
 
 
 @dataclass(frozen=True)
@@ -132,14 +109,27 @@ def _between(began: float, number: int, place: int, since: float, until: float) 
 
 @lru_cache(maxsize=10)  # the job of now on each GPU
 def _played(number: int, place: int, turn: int) -> Mapping[str, NDArray[np.float64]]:
-    jobs = JOBS[number]
-    work, rest = round(jobs.work_s * _HERTZ), round(jobs.rest_s * _HERTZ)
-    return Recording.read(f"{jobs.recording}_{place}").played(work, rest, number, turn + 1)  # a history may begin before turn 0
+    """A job and the pause after it; ``turn`` counts those on the same GPUs.
+
+    Its epochs come in an order drawn by chance, as a whole repeated part would be a cycle of its own.
+    """
+    jobs, turn = JOBS[number], turn + 1  # a history may begin before turn 0
+    work_rows, rest_rows = round(jobs.work_s * _HERTZ), round(jobs.rest_s * _HERTZ)
+    trace, begins = read_recording(f"{jobs.recording}_{place}")
+    columns = trace.metrics()
+    rest, *parts = np.split(np.arange(len(trace.time)), begins)
+    order = np.random.default_rng([number, turn]).integers(len(parts), size=work_rows // min(map(len, parts)) + 1)
+    rows = np.concatenate([np.concatenate([parts[part] for part in order])[:work_rows], np.resize(rest, rest_rows)])
+    values = {name: column[rows] for name, column in columns.items()}
+    steps = np.diff(columns["energy"], prepend=0)  # of a counter, which goes on from part to part
+    steps[[0, begins[0]]] = steps[[1, begins[0] + 1]]
+    values["energy"] = turn * rows.size * steps.max() + np.cumsum(steps[rows])  # no job begins below the end of the last
+    return values
 
 
 def _device(number: int, place: int) -> GpuDevice:
     jobs, node = JOBS[number], JOBS[number].nodes[place]
     label, (instance, cloud, region) = str(jobs.nodes[:place].count(node)), jobs.place
     rented = GpuDevice("", "", "", "", "simulator", simulated=True, instance=instance, cloud=cloud, region=region)
-    gpu = Recording.read(f"{jobs.recording}_{place}").gpu
+    gpu = read_recording(f"{jobs.recording}_{place}")[0].gpu or ""
     return replace(rented, uuid=f"GPU-{node}-{label}", label=label, name=gpu, node=node)

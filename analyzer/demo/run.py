@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.charts import chart_figure, cost_figure, detection_figure
+from epochcast.analyzer.charts import cost_figure, detection_figure, ratios_figure
 from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.jobs.cycles import REASONS
 from epochcast.analyzer.jobs.job import Job, answer_job, job_json
-from epochcast.analyzer.jobs.prediction_text import prediction_chart
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, source_of
@@ -133,7 +132,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     instances, _ = load_instances(None, load_catalog())
     job = answer_job([source], LatencyPredictor.load(), instances, JobQuestion(), recommend=True)
     assert job.recommendation is not None
-    figures["predictions"] = chart_figure(prediction_chart(job))
+    figures["predictions"] = ratios_figure(job)
     if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(job.recommendation.placements)
     return job
@@ -153,14 +152,14 @@ def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict
 def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any]:
     """How well ``detection`` agrees with ``labels``; keys of ``summary.json``'s ``live`` and ``replay``.
 
-    ``true_period_s``, ``period_s`` and ``error_percent`` are wall time. ``found`` says whether the error is within 5 % on the
+    ``true_period_s`` and ``period_s`` are wall time. ``found`` says whether the error is within 5 % on the
     clock that the detector searched on (``clock``; design: "Error figures", epochs); an abstention is a miss.
     """
     starts = np.array(labels.epoch_starts)
     clock = choose(clean(trace.time, trace.metrics()), detection.clock)
     true_period, true_on_clock = (float(np.median(np.diff(times))) for times in (starts, clock.at(starts)))
     detected = detection.period_s if detection.clock == "wall" else detection.period_work
-    error = None if detected is None else _percent_off(detected, true_on_clock)
+    error = None if detected is None else 100 * abs(detected / true_on_clock - 1)
     return {
         "true_period_s": true_period,
         "period_s": detection.period_s,
@@ -168,15 +167,10 @@ def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any
         "confidence": detection.confidence,
         "found": error is not None and error <= 100 * TOLERANCE,
         "sentence": _sentence(detection, true_period, error),
-        "error_percent": None if detection.period_s is None else _percent_off(detection.period_s, true_period),
         "epochs": len(starts),
         "samples": len(trace.frame),
         "missed_ticks": trace.missed_ticks,
     }
-
-
-def _percent_off(detected: float, true: float) -> float:
-    return 100 * abs(detected / true - 1)
 
 
 def _sentence(detection: Detection, true_period: float, error: float | None) -> str:

@@ -8,8 +8,8 @@ from itertools import islice
 
 from epochcast.analyzer.fleet.finding import JobSpan
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
-from epochcast.analyzer.jobs.clusters import SAME_START_S
-from epochcast.analyzer.jobs.grouping import Group, grouped
+from epochcast.analyzer.jobs.clusters import SAME_START_S, Group
+from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.phase import MOST_APART
 from epochcast.analyzer.telemetry.gpu_report import Report
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from epochcast.analyzer.jobs.phase import StepCandidates, epochs_decide, in_step
+import numpy as np
+
+from epochcast.analyzer.jobs.phase import MOST_APART, epoch_length, epochs_decide, in_step
 from epochcast.analyzer.jobs.rhythm import Rhythm, RhythmCandidates, in_rhythm
 from epochcast.analyzer.telemetry.gpu_report import Report, trainers
 
@@ -21,22 +24,26 @@ Rhythms = Mapping[tuple[str, float], Rhythm]
 
 
 @dataclass(frozen=True)
-class Known:
-    """A job that was published before.
+class Group:
+    """The GPUs of a job.
 
     Attributes:
-        id: of the job.
-        grouped_by: how its GPUs were found to belong together.
+        id: for addresses: letters, digits, ``-``, ``_`` and ``.``.
+        grouped_by: what showed that they belong together.
         title: for people.
+        gpus: UUIDs, by node and label.
+        notes: sentences on what is not sure.
         since: unix seconds at which it began.
-        members: UUID of a GPU -> `Report.job_since` there.
+        members: UUID of a GPU -> `Report.job_since` there; of one that was published before.
     """
 
     id: str
     grouped_by: Grouping
     title: str
-    since: float
-    members: Mapping[str, float]
+    gpus: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    since: float = 0.0
+    members: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Cluster:
     grouped_by: Grouping
     key: str
     reports: tuple[Report, ...]
-    known: Known | None = None
+    known: Group | None = None
 
     @property
     def since(self) -> float:
@@ -58,15 +65,19 @@ def by_phase(clusters: Sequence[Cluster], rhythms: Rhythms) -> list[Cluster]:
     """Put clusters together that are in step; those of Slurm are whole."""
     slurm = [cluster for cluster in clusters if cluster.grouped_by == "slurm_job"]
     merged: list[list[Cluster]] = []
-    near, alike = StepCandidates(), RhythmCandidates()
+    alike = RhythmCandidates()
     beside: dict[str, set[int]] = defaultdict(set)  # those with a GPU of this node
     before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
+    shown = np.full((len(clusters), 2), np.nan)  # of the first GPU of each of ``merged``: log of its epoch, and its beginning
     for cluster in sorted(clusters, key=lambda cluster: (cluster.known.since if cluster.known else cluster.since, cluster.key)):
         if cluster.grouped_by == "slurm_job":
             continue
         first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
+        epoch_s, since = epoch_length(first) or math.nan, first.job_since or 0.0
+        # Of ten thousand GPUs a few; nothing is left out that `in_step` would say yes to.
+        near = (np.abs(shown - (math.log(epoch_s), since)) <= (1.001 * math.log1p(MOST_APART), 1.03 * epoch_s)).all(axis=1)
+        candidates = {*np.flatnonzero(near).tolist(), *(before[job] if job is not None else ())}
         own = rhythms.get(_stretch(first))
-        candidates = {*near.near(first), *(before[job] if job is not None else ())}
         if own is not None:
             candidates |= beside[first.device.node]
         home = next((number for number in sorted(candidates) if _together(merged[number], cluster, rhythms)), None)
@@ -80,7 +91,7 @@ def by_phase(clusters: Sequence[Cluster], rhythms: Rhythms) -> list[Cluster]:
         if home < len(merged):
             merged[home].append(cluster)
             continue
-        near.add(home, first)
+        shown[home] = math.log(epoch_s), since
         if job is not None:
             before[job].append(home)
         merged.append([cluster])
@@ -108,8 +119,8 @@ def _stretch(report: Report) -> tuple[str, float]:
 
 def _different_programs(first: Report, second: Report) -> bool:
     """Whether owners show that it is not one job: another user, or another program."""
-    for field in ("user", "process"):
-        names, others = ({getattr(owner, field) for owner in trainers(report.owners)} - {""} for report in (first, second))
+    for name in ("user", "process"):
+        names, others = ({getattr(owner, name) for owner in trainers(report.owners)} - {""} for report in (first, second))
         if names and others and not names & others:
             return True
     return False

@@ -116,12 +116,10 @@ NO_STEP = "samples and tokens per second are unknown: the telemetry shows no ste
 
 def second_job(detection: Detection) -> str | None:
     """What to say of a second job on the GPU; None without one."""
-    return None if len(detection.jobs) < 2 else drifting(detection.jobs[0].period_s, detection.jobs[1].period_s)
-
-
-def drifting(first_s: float, second_s: float) -> str:
-    """What to say of a GPU that shows the cycles of two jobs [s]."""
-    return sharing(f"besides {length(first_s)} there is a cycle of {length(second_s)} that drifts against it")
+    if len(detection.jobs) < 2:
+        return None
+    first, second = (length(job.period_s) for job in detection.jobs[:2])
+    return sharing(f"besides {first} there is a cycle of {second} that drifts against it")
 
 
 def sharing(evidence: str) -> str:

@@ -1,21 +1,47 @@
-"""Energy of a job where it could run, and the carbon dioxide that this causes.
+"""Energy of a job where it could run, and the carbon dioxide that this causes, by the yearly mean of each place's grid.
 
 Counted is what the GPUs draw, as their sensors show it: neither the host, nor cooling and losses of the building (PUE), nor the
-making of the hardware.
+making of the hardware. Of the grid count operational emissions, no contracts of a cloud for green power: Google publishes them
+for the places of its regions (``prices/grids.csv``); regions of other clouds in the same place take the same figure.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
 
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import Target
-from epochcast.analyzer.jobs.prices.carbon_intensity import CarbonIntensity, grams_of, of_region
+from epochcast.regressor.prediction import Estimate
 
-GIVEN = "given"
+if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.placement import Placement
+    from epochcast.analyzer.jobs.predict import Target
 
 OF_CARBON = "the GPUs' energy times the carbon intensity of the electricity, without host and cooling"
 """What a figure of carbon dioxide is, for people."""
+
+_JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class CarbonIntensity:
+    """``grams_per_kwh`` [g CO2e/kWh], as ``source`` has it."""
+
+    grams_per_kwh: float
+    source: str
+
+
+def of_region(cloud: str, region: str) -> CarbonIntensity | None:
+    """Of the grid of a cloud's region; None where it is not known."""
+    return _grids().get((cloud.lower(), region.lower()))
+
+
+def grams_of(joules: Estimate | None, grams_per_kwh: float | None) -> Estimate | None:
+    """Carbon dioxide equivalents [g] of an energy; None where one of the two is not known."""
+    return None if joules is None or grams_per_kwh is None else joules.times(grams_per_kwh / _JOULES_PER_KWH)
 
 
 def add_emissions(row: Placement, target: Target | None, gpus: int, grams_per_kwh: float | None) -> Placement:
@@ -27,15 +53,18 @@ def add_emissions(row: Placement, target: Target | None, gpus: int, grams_per_kw
         gpus: that the job uses there.
         grams_per_kwh: of the electricity everywhere; None: that of the instance's region counts.
     """
-    instance = row.instance
-    given = None if grams_per_kwh is None else CarbonIntensity(grams_per_kwh, GIVEN)
-    carbon = given or of_region(instance.cloud, instance.region)
-    known = target is not None and target.energy is not None and target.energy.joules is not None
-    if not known or row.seconds is None:
-        return replace(row, carbon=carbon)
-    assert target is not None and target.energy is not None and target.energy.joules is not None
-    assert target.seconds is not None  # or there were no joules
+    given = None if grams_per_kwh is None else CarbonIntensity(grams_per_kwh, "given")
+    row = replace(row, carbon=given or of_region(row.instance.cloud, row.instance.region))
+    if target is None or target.energy is None or target.energy.joules is None or target.seconds is None or row.seconds is None:
+        return row
     joules = target.energy.joules.times(gpus / target.gpus * row.seconds.value / target.seconds)
-    return replace(
-        row, carbon=carbon, joules=joules, grams_co2e=grams_of(joules, None if carbon is None else carbon.grams_per_kwh)
-    )
+    return replace(row, joules=joules, grams_co2e=grams_of(joules, None if row.carbon is None else row.carbon.grams_per_kwh))
+
+
+@cache
+def _grids() -> Mapping[tuple[str, str], CarbonIntensity]:
+    text = resources.files(__package__).joinpath("prices", "grids.csv").read_text(encoding="utf-8")
+    return {
+        (row["cloud"], row["region"]): CarbonIntensity(float(row["grams_per_kwh"]), f"{row['source']}, {row['year']}")
+        for row in csv.DictReader(text.splitlines())
+    }

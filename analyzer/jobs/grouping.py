@@ -1,6 +1,6 @@
 """Which GPUs train together: by Slurm job, else pod, else container, else process, else by being in step; or a GPU alone.
 
-An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
+An id never changes while a job goes on: what was published before is handed in again (`known`), also after a restart. A job
 that its owners name (``slurm-1234``) has that name from the moment at which they are known.
 """
 
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, count
 from types import MappingProxyType
 from zlib import crc32
 
-from epochcast.analyzer.jobs.clusters import SAME_START_S, Cluster, Grouping, Known, Rhythms, by_phase
+from epochcast.analyzer.jobs.clusters import SAME_START_S, Cluster, Group, Grouping, Rhythms, by_phase
 from epochcast.analyzer.jobs.cycles import sharing
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
 from epochcast.analyzer.telemetry.gpu_report import Report, trainers
@@ -24,26 +23,7 @@ _LONG_KEY = 150
 _BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
 
 
-@dataclass(frozen=True)
-class Group:
-    """The GPUs of a job.
-
-    Attributes:
-        id: for addresses: letters, digits, ``-``, ``_`` and ``.``.
-        grouped_by: what showed that they belong together.
-        title: for people.
-        gpus: UUIDs, by node and label.
-        notes: sentences on what is not sure.
-    """
-
-    id: str
-    grouped_by: Grouping
-    title: str
-    gpus: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Group]:
+def group(reports: Mapping[str, Report], known: Iterable[Group] = ()) -> list[Group]:
     """Return the jobs that the GPUs run, or ran last, the newest first; a GPU that never worked is in none.
 
     Args:
@@ -54,7 +34,7 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
 
 
 def grouped(
-    reports: Iterable[Report], known: Iterable[Known] = (), rhythms: Rhythms = MappingProxyType({})
+    reports: Iterable[Report], known: Iterable[Group] = (), rhythms: Rhythms = MappingProxyType({})
 ) -> list[tuple[Group, tuple[Report, ...]]]:
     """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another.
 
@@ -79,7 +59,7 @@ def grouped(
     return [(made, own) for _, made, own in sorted(groups.values(), key=lambda entry: (-entry[0], entry[1].id))]
 
 
-def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[Cluster]:
+def _by_owners(reports: Sequence[Report], known: Sequence[Group]) -> list[Cluster]:
     """GPUs together that their owners say belong together, each other one alone."""
     before = _memory(known)
     named: dict[tuple[Grouping, str], list[Report]] = {}
@@ -206,15 +186,15 @@ def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _memory(known: Iterable[Known]) -> dict[str, list[tuple[float, Known]]]:
-    before: dict[str, list[tuple[float, Known]]] = {}
+def _memory(known: Iterable[Group]) -> dict[str, list[tuple[float, Group]]]:
+    before: dict[str, list[tuple[float, Group]]] = {}
     for job in known:
         for uuid, since in job.members.items():
             before.setdefault(uuid, []).append((since, job))
     return before
 
 
-def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known]]]) -> Known | None:
+def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Group]]]) -> Group | None:
     """The job that this GPU was in when it had the same beginning; of several the earliest."""
     since = report.job_since
     assert since is not None

@@ -23,6 +23,7 @@ from epochcast.analyzer.jobs.predict import (
     comparable,
     count_gpus,
     memory_notes,
+    most_memory,
     precision_note,
     predict_job,
     resolve_targets,
@@ -151,7 +152,7 @@ def answer_job(
     need = None if question.memory_bytes is None else MemoryNeed(question.memory_bytes)
     if work is None and question.epochs is not None:
         work = Work(question.epochs, question.startup_s or 0.0)
-    rate, grams = throughput_of(slowest, *per_step), question.carbon_intensity
+    rate = throughput_of(slowest, *per_step)
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job]
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
     if work is not None:
@@ -175,7 +176,7 @@ def answer_job(
         batch_may_grow=question.batch_may_grow,
         need=need,
         rate=rate,
-        grams_per_kwh=grams,
+        grams_per_kwh=question.carbon_intensity,
     )
     if isinstance(predictor, LatencyPredictor):
         notes += [precision_note(slowest, targets), type_note(slowest)]
@@ -197,8 +198,7 @@ def answer_job(
             on=on,
             free=free,
             work=work,
-            need=need,
-            grams_per_kwh=grams,
+            need=need or most_memory(sources),
             rate=rate,
             untimed=untimed or "",
         )

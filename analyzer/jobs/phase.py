@@ -7,9 +7,6 @@ differs by how it is sampled alone. Figures: lab/speed/service/grouping_by_phase
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-
 import numpy as np
 
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -33,9 +30,6 @@ _SAMPLES, _SCATTER, _STILL = 1.0, 0.007, 3.0
 # The newest epochs show whether two jobs have drifted apart.
 _NEWEST = 30
 
-# Lengths of epochs that may be of one job lie in one band or in two next to each other; a little wider against rounding.
-_BAND = 1.001 * math.log1p(MOST_APART)
-
 
 def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
     """Whether two GPUs run one job, by their epochs alone.
@@ -44,7 +38,7 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
         one, other: what is known of them.
         so_far: they were in step the last time: only epochs that ended apart since then part them.
     """
-    length, other_length = _epoch_s(first), _epoch_s(second)
+    length, other_length = epoch_length(first), epoch_length(second)
     if length is None or other_length is None:
         return so_far  # nothing speaks against it
     if first.job_since is None or second.job_since is None:
@@ -76,56 +70,13 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
 
 def epochs_decide(first: Report, second: Report) -> bool:
     """Whether both GPUs show enough epochs of one length for `in_step` to know; then nothing else they share counts."""
-    length, other_length = _epoch_s(first), _epoch_s(second)
+    length, other_length = epoch_length(first), epoch_length(second)
     if length is None or other_length is None:
         return False
     alike = max(length, other_length) <= (1 + MOST_APART) * min(length, other_length)
     return alike and min(len(first.epochs), len(second.epochs)) >= LEAST_EPOCHS
 
 
-class StepCandidates:
-    """Which GPUs another one may be in step with, by the length of their epochs and their beginning: not each is looked at.
-
-    Of ten thousand GPUs that is a few; `in_step` decides, and nothing that it would say yes to is left out. GPUs with epochs
-    have a number each; they are put in and looked up in any order.
-    """
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._numbers: dict[tuple[int, int], list[int]] = defaultdict(list)
-
-    def add(self, number: int, report: Report) -> None:
-        """Put a GPU in; one without epochs is in step with none."""
-        place = _place(report)
-        if place is not None:
-            band, since = place
-            self._numbers[band, _cell(since, band)].append(number)
-
-    def near(self, report: Report) -> list[int]:
-        """Return the numbers, in ascending order, of all that `in_step` may find in step with ``report``."""
-        place = _place(report)
-        if place is None:
-            return []
-        band, since = place
-        numbers: list[int] = []
-        for other in (band - 1, band, band + 1):
-            cell = _cell(since, other)
-            for near in (cell - 1, cell, cell + 1):
-                numbers += self._numbers.get((other, near), ())
-        return sorted(numbers)
-
-
-def _place(report: Report) -> tuple[int, float] | None:
-    length = _epoch_s(report)
-    if length is None or report.job_since is None:
-        return None
-    return math.floor(math.log(length) / _BAND), report.job_since
-
-
-def _epoch_s(report: Report) -> float | None:
+def epoch_length(report: Report) -> float | None:
+    """Seconds of its epochs; None where it shows none."""
     return report.detection.period_s if report.detection.verdict == "epochs" else None
-
-
-def _cell(since: float, band: int) -> int:
-    """Beginnings within one epoch of each other are in one cell or two neighbouring cells, also across bands."""
-    return math.floor(since / math.exp((band + 2) * _BAND))

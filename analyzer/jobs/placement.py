@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from epochcast.analyzer.jobs.cycles import Throughput
+from epochcast.analyzer.jobs.emissions import CarbonIntensity
 from epochcast.analyzer.jobs.prices import Instance, Market
-from epochcast.analyzer.jobs.prices.carbon_intensity import CarbonIntensity
 from epochcast.analyzer.jobs.whole_job import WholeJob
 from epochcast.regressor.prediction import Estimate, Prediction
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput, idle_at
+from epochcast.analyzer.jobs.emissions import grams_of
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
-from epochcast.analyzer.jobs.prices.carbon_intensity import grams_of
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.words import length
 from epochcast.regressor import Catalog, Prediction
@@ -31,7 +31,7 @@ _SAME_PACE = 1.15
 _LITTLE = 0.1
 
 # What `likely_precisions` assumes of FP32 code.
-_TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
+_TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: state fp32)"
 
 # GPUs that a sentence names; of more it says how many, as each answer says whether it fits.
 _MOST_NAMED = 8
@@ -225,14 +225,14 @@ def precision_note(job: Source, answers: Sequence[Target]) -> str:
         each = ", ".join(f"{ratio:.2f}x in {CODE[code]}" for code in likely for ratio in [ratios[gpu][code]])
         differ = f", so the answers are the mean of both: on {gpu} {each}"
     shown = "" if reason == "not known" else f" ({reason})"
-    return f"precision not known{shown}{differ}; say which with --precision{assumed}"
+    return f"precision not known{shown}{differ}; state it{assumed}"
 
 
 def type_note(job: Source) -> str:
     """A sentence on what kind of job the answers are of."""
     profile = job.profile
     if profile.type is None:
-        return "the type of the job is not known, so the answers are the mean over types; say which with --type"
+        return "the type of the job is not known, so the answers are the mean over types; state it"
     of = f"{'inference' if profile.inference else 'training'} of type {profile.type}"
     return f"the job is taken for {of}, of the family {profile.group}" if profile.group else f"the job is taken for {of}"
 

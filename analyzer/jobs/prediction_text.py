@@ -9,21 +9,13 @@ from epochcast.analyzer.jobs.gpu_use import use_lines
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.predict import Target
 from epochcast.analyzer.jobs.sources import GpuOfJob
-from epochcast.analyzer.plugins.chart import Ratio, Ratios
-from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
-from epochcast.analyzer.words import TimeUnit, time_unit, with_prefix
+from epochcast.analyzer.tables import grams_text, seconds_text, table
+from epochcast.analyzer.words import TimeUnit, between, time_unit, with_prefix
 from epochcast.regressor.job import JobTime
 from epochcast.regressor.prediction import Estimate
 
 # Targets of which a table is followed by what each rests on.
 _MOST_IN_FULL = 3
-
-
-def prediction_chart(job: Job) -> Ratios:
-    """The ratio on every target that holds the job."""
-    fitting = [target for target in job.predictions if target.fits is not False]
-    rows = [Ratio(each.gpu, each.ratio, each.ratio_low, each.ratio_high, assumed=each.by_data_sheet) for each in fitting]
-    return Ratios(job.here.profile.gpu, rows)
 
 
 def prediction_text(job: Job) -> str:
@@ -35,7 +27,7 @@ def prediction_text(job: Job) -> str:
     lines += [] if job.throughput is None else [f"throughput here: {job.throughput.sentence()}"]
     units = (time_unit(each.seconds for each in targets), time_unit(each.job.seconds.value for each in targets if each.job))
     rows = [_row(target, job, *units) for target in targets]
-    lines += [table(_header(job, targets), rows)] if rows else []
+    lines += [table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])] if rows else []
     if targets and targets[0].job is not None:
         lines.append(job_text(unit, targets[0].job))
     if any(target.energy for target in targets):
@@ -57,8 +49,8 @@ def _seen(gpu: GpuOfJob, which: str) -> str:
         return "; ".join([f"{where}: {gpu.no_seconds}, so ratios only", *metrics])
     period = f"{seconds_text(profile.epoch_s)} per {profile.unit}{gpu.kind}"
     if profile.epoch_s_low is not None:
-        between = interval_text(profile.epoch_s_low, profile.epoch_s_high)
-        period += f", {between}" if gpu.kind else f" ({between})"
+        interval = between(profile.epoch_s_low, profile.epoch_s_high)
+        period += f", {interval}" if gpu.kind else f" ({interval})"
     if profile.epochs and profile.unit != "step":
         period += f", median of {profile.epochs}"
     left_out = [] if profile.first_epoch_s is None else [f"the first {profile.unit} ({seconds_text(profile.first_epoch_s)})"]
@@ -82,36 +74,27 @@ def _metrics(job: Job) -> list[str]:
     return [f"used: {', '.join([*sorted(used), *energy]) or 'no metric'}{only}"]
 
 
-def _header(job: Job, targets: Sequence[Target]) -> tuple[str, ...]:
-    unit = job.here.profile.unit
-    interval = (unit, "90 % interval") if unit else ("90 % interval",)
-    rates = [] if job.throughput is None else [name for _, name in job.throughput.known]
-    header: tuple[str, ...] = ("gpu", "ratio", *interval, "rests on", *rates)
-    if len(job.gpus) > 1:
-        header += ("slowest", "spread")
-    carbon = ("CO2e",) * _has_carbon(targets)
-    if targets and targets[0].job is not None:
-        return (*header, "job", "90 % interval", "energy", *carbon)
-    return (*header, "power", f"energy per {unit}", *carbon) if unit else (*header, "power")
-
-
-def _row(target: Target, job: Job, of_epoch: TimeUnit, of_job: TimeUnit) -> tuple[str, ...]:
-    energy, whole = target.energy, target.job
-    carbon = (grams_text(None if target.grams_co2e is None else target.grams_co2e.value),) * _has_carbon(job.predictions)
-    row: tuple[str, ...] = (f"{target.gpus} x " * (target.gpus > 1) + target.gpu, _times(target.ratio))
-    if target.seconds is None:
-        row += (f"{_times(target.ratio_low)} to {_times(target.ratio_high)}",)
+def _row(target: Target, job: Job, of_epoch: TimeUnit, of_job: TimeUnit) -> list[tuple[str, str]]:
+    """The columns of the table, each with its cell."""
+    unit, energy, whole, interval = job.here.profile.unit, target.energy, target.job, "90 % interval"
+    row = [("gpu", f"{target.gpus} x " * (target.gpus > 1) + target.gpu), ("ratio", _times(target.ratio))]
+    if unit is None:
+        row.append((interval, f"{_times(target.ratio_low)} to {_times(target.ratio_high)}"))
     else:
-        row += (seconds_text(target.seconds, of_epoch), interval_text(target.low, target.high, of_epoch))
-    row += (target.basis, *([] if target.throughput is None else [rate for rate, _ in target.throughput.known]))
+        row += [(unit, seconds_text(target.seconds, of_epoch)), (interval, between(target.low, target.high, of_epoch))]
+    row.append(("rests on", target.basis))
+    row += [] if target.throughput is None else [(name, rate) for rate, name in target.throughput.known]
     if len(job.gpus) > 1:
-        row += (f"GPU {target.slowest}", f"{100 * target.spread:.0f} %")
+        row += [("slowest", f"GPU {target.slowest}"), ("spread", f"{100 * target.spread:.0f} %")]
     if whole is not None:
         length = whole.seconds
-        times = (seconds_text(length.value, of_job), interval_text(length.low, length.high, of_job))
-        return (*row, *times, _joules(target.job_joules), *carbon)
-    row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
-    return row if target.seconds is None else (*row, _joules(None if energy is None else energy.joules), *carbon)
+        row += [("job", seconds_text(length.value, of_job)), (interval, between(length.low, length.high, of_job))]
+        row.append(("energy", _joules(target.job_joules)))
+    else:
+        row.append(("power", "-" if energy is None else f"{energy.watts.value:.0f} W"))
+        row += [(f"energy per {unit}", _joules(None if energy is None else energy.joules))] if unit else []
+    carbon = grams_text(None if target.grams_co2e is None else target.grams_co2e.value)
+    return [*row, *[("CO2e", carbon)] * (_has_carbon(job.predictions) and unit is not None)]
 
 
 def _has_carbon(targets: Sequence[Target]) -> bool:

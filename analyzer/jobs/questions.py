@@ -190,6 +190,12 @@ RECOMMENDATION = (
 )
 """What a recommendation can be asked."""
 
+RECOMMENDATION_OF_FILES = (
+    *RECOMMENDATION,
+    *("startup_s", "memory_bytes", "machines", "targets", "samples_per_step", "tokens_per_step", "model"),
+)
+"""What it can be asked beside files: by the command, and in Python."""
+
 
 # What a service has settings for.
 _CONFIGURED = ("pipeline", "objective", "market", "clouds", "regions", "carbon_intensity")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import Literal
 
 from scipy.stats import norm
@@ -75,14 +74,6 @@ class LeftOut:
     placement: Placement | None = None
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The instances that keep the limits, best first by the objective, and those that do not."""
-
-    placements: tuple[Placement, ...]
-    left_out: tuple[LeftOut, ...]
-
-
 def rank_instances(
     predictions: Iterable[Prediction],
     instances: Sequence[Instance],
@@ -96,9 +87,8 @@ def rank_instances(
     gpus: int = 1,
     machines: int = 1,
     free: Mapping[Offer, int] | None = None,
-    day: date | None = None,
-) -> Ranking:
-    """Rank the instances whose GPU is among ``predictions``.
+) -> tuple[tuple[Placement, ...], tuple[LeftOut, ...]]:
+    """Rank the instances whose GPU is among ``predictions``: those that keep the limits, best first, and those that do not.
 
     Args:
         predictions: of the job as it is now, on ``gpus`` GPUs in ``machines``.
@@ -111,14 +101,11 @@ def rank_instances(
         limits, objective: what to keep, and what to rank by.
         gpus, machines: of the job now.
         free: how many of each offer can be had, 0 where it is missing; None: all of them.
-        day: by which prices are stale; None: today.
 
     Raises:
-        InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
+        InputError: a deadline or a budget without seconds, or a region or cloud that no instance is of.
     """
-    if gpus < 1:
-        raise InputError(f"a job of {gpus} GPUs cannot be priced; give 1 or more")
-    limits, day = limits or JobLimits(), day or price_age.today()
+    limits, day = limits or JobLimits(), price_age.today()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     left_out: list[LeftOut] = []
     rows: list[Placement] = []
@@ -146,7 +133,13 @@ def rank_instances(
             left_out.append(LeftOut(instance, reason, row))
     best = _front(comparable_prices(rows))
     marked = [replace(row, pareto=id(row) in best) for row in rows]
-    return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))
+    value, other = (cost_of, time_of) if objective == "cost" else (time_of, cost_of)
+
+    def order(row: Placement) -> tuple[bool, float, float, str, str, str]:
+        instance = row.instance
+        return row.price_stale, value(row), other(row), instance.cloud, instance.name, instance.region
+
+    return tuple(sorted(marked, key=order)), tuple(left_out)
 
 
 def chance_within(estimate: Estimate, limit: float) -> float:
@@ -230,13 +223,12 @@ def comparable_prices(rows: Sequence[Placement]) -> list[Placement]:
 
 def _front(rows: Sequence[Placement]) -> set[int]:
     """Ids of the rows that no other beats: none is as fast and as cheap, and better in one of the two."""
-    front, least = set(), math.inf
-    points = sorted((time_of(row), cost_of(row), id(row)) for row in rows)
-    for place, (seconds, usd, row) in enumerate(points):
-        equal_before = place > 0 and points[place - 1][:2] == (seconds, usd) and points[place - 1][2] in front
-        if usd < least or equal_before:
-            front.add(row)
-            least = min(least, usd)
+    front, newest = set(), (math.inf, math.inf)
+    for row in sorted(rows, key=lambda row: (time_of(row), cost_of(row))):
+        place = (cost_of(row), time_of(row))
+        if place[0] < newest[0] or place == newest:
+            front.add(id(row))
+            newest = place
     return front
 
 
@@ -248,15 +240,3 @@ def time_of(row: Placement) -> float:
 def cost_of(row: Placement) -> float:
     """Expected USD; without seconds ratio x price, which ranks alike."""
     return row.prediction.ratio * row.usd_per_hour if row.usd is None else row.usd.value
-
-
-def _name(row: Placement) -> tuple[str, str, str]:
-    return row.instance.cloud, row.instance.name, row.instance.region
-
-
-def _by_cost(row: Placement) -> tuple[bool, float, float, tuple[str, str, str]]:
-    return row.price_stale, cost_of(row), time_of(row), _name(row)
-
-
-def _by_time(row: Placement) -> tuple[bool, float, float, tuple[str, str, str]]:
-    return row.price_stale, time_of(row), cost_of(row), _name(row)

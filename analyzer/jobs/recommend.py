@@ -11,7 +11,7 @@ from epochcast.analyzer.jobs.cycles import Throughput
 from epochcast.analyzer.jobs.emissions import add_emissions
 from epochcast.analyzer.jobs.memory import MemoryNeed
 from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note, most_memory
+from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note
 from epochcast.analyzer.jobs.prices import Instance, Offer, price_age, stale_note
 from epochcast.analyzer.jobs.prices.rented import Rented, rented_now
 from epochcast.analyzer.jobs.questions import JobQuestion
@@ -26,9 +26,8 @@ from epochcast.analyzer.jobs.rank import (
     time_of,
 )
 from epochcast.analyzer.jobs.sources import Source, find_slowest
-from epochcast.analyzer.jobs.trial import Trial, plan_trial
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
+from epochcast.analyzer.jobs.whole_job import WholeJob, Work, plan_trial, whole_job
 from epochcast.regressor import Prediction
 
 if TYPE_CHECKING:
@@ -85,9 +84,8 @@ def recommend_job(
     free: Mapping[Offer, int] | None,
     work: Work | None,
     need: MemoryNeed | None,
-    grams_per_kwh: float | None = None,
-    rate: Throughput | None = None,
-    untimed: str = "",
+    rate: Throughput | None,
+    untimed: str,
 ) -> tuple[Recommendation, list[str]]:
     """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job` calls it.
 
@@ -100,8 +98,7 @@ def recommend_job(
         on: what the job runs on; None: what the question says, else the cheapest with its GPU is assumed.
         free: how many of each offer can be had; None: all of them.
         work: what is to be done; None ranks by ratios.
-        need: memory per GPU; None takes the most that a source used.
-        grams_per_kwh: of the electricity everywhere [g CO2e/kWh]; None: that of each region, where it is known.
+        need: memory per GPU; None where that is not known.
         rate: of the job here.
         untimed: why there is no work.
 
@@ -114,7 +111,7 @@ def recommend_job(
     gpus, machines = sources[0].profile.gpus, question.machines
     objective, limits = question.objective or "cost", question.limits
     by_gpu = {target.gpu: target for target in targets}
-    need, here = need or most_memory(sources), find_slowest(sources)
+    here = find_slowest(sources)
     on = on or rented_now(here.gpu.name, gpus, instances, machines, limits.market, limits.clouds, question.usd_per_hour_now)
     if not limits.clouds and on.instance is not None and not on.assumed and on.instance.cloud:
         limits = replace(limits, clouds=(on.instance.cloud,))
@@ -123,16 +120,16 @@ def recommend_job(
         assert work is not None
         return whole_job(sources[by_gpu[prediction.gpu].slowest].profile, prediction, work)
 
-    def trial(row: Placement) -> Trial:
+    def trial(row: Placement) -> tuple[int, float]:
         assert work is not None
         return plan_trial(sources[by_gpu[row.instance.gpu].slowest].profile, row, work)
 
     def complete(row: Placement, gpus: int) -> Placement:
         throughput = None if rate is None else rate.times_as_long(row.prediction.ratio)
-        return replace(add_emissions(row, by_gpu.get(row.instance.gpu), gpus, grams_per_kwh), throughput=throughput)
+        return replace(add_emissions(row, by_gpu.get(row.instance.gpu), gpus, question.carbon_intensity), throughput=throughput)
 
     job = job_of if work else None
-    ranking = rank_instances(
+    qualifying, left_out = rank_instances(
         [replace(target, gpus=math.ceil(gpus / machines)) for target in targets if wanted is None or target.gpu in wanted],
         instances,
         predictor.catalog,
@@ -145,13 +142,13 @@ def recommend_job(
         machines=machines,
         free=free,
     )
-    rows = tuple(complete(row, row.gpus) for row in ranking.placements)
+    rows = tuple(complete(row, row.gpus) for row in qualifying)
     current = None
     if on.instance is not None:
         there = JobLimits(market=on.market)
         each = math.ceil(gpus / math.ceil(gpus / on.instance.count))
         here_now = [replace(target, gpus=each) for target in targets]
-        (now,) = rank_instances(here_now, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus).placements
+        (now,), _ = rank_instances(here_now, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus)
         gpu = predictor.catalog[on.instance.gpu]
         fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
         current = complete(replace(now, usd_per_hour=on.share * now.usd_per_hour, fits=fits), gpus)
@@ -178,8 +175,11 @@ def recommend_job(
         verdict = replace(
             verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why, best=best
         )
-    notes = [*_notes(sources, rows, ranking.left_out, need, on, limits), *_of_age(rows, objective)]
-    full = [excluded.placement for excluded in ranking.left_out if excluded.reason == "full" and excluded.placement]
+    notes = _notes(sources, rows, left_out, need, on, limits)
+    value = cost_of if objective == "cost" else time_of
+    if any(row.price_stale and value(row) <= value(rows[0]) for row in rows):  # a stale price would have decided, or had to
+        notes += filter(None, [stale_note([row.instance for row in rows], price_age.today())])
+    full = [excluded.placement for excluded in left_out if excluded.reason == "full" and excluded.placement]
     if full:
         ideal = judge(comparable_prices([*rows, *full]), current, terms).best
         if ideal is not None and ideal in full:
@@ -187,16 +187,7 @@ def recommend_job(
     savings = None
     if current is not None and best is not None:
         savings = Savings(1 - cost_of(best) / cost_of(current), 1 - time_of(best) / time_of(current))
-    return Recommendation(verdict, objective, limits, need, rows, ranking.left_out, on, current, savings), notes
-
-
-def _of_age(rows: Sequence[Placement], objective: Objective) -> list[str]:
-    """A sentence on stale prices where they would have decided, or had to."""
-    value = cost_of if objective == "cost" else time_of
-    if not any(row.price_stale and value(row) <= value(rows[0]) for row in rows):
-        return []
-    note = stale_note([row.instance for row in rows], price_age.today())
-    return [] if note is None else [note]
+    return Recommendation(verdict, objective, limits, need, rows, left_out, on, current, savings), notes
 
 
 def _notes(
@@ -236,7 +227,7 @@ def _notes(
     elif not on.notes:
         notes.append("no instance in the price table has the job's GPU, so savings are unknown")
     if not limits.clouds and len({row.instance.cloud for row in rows}) > 1:
-        notes.append("the job's cloud is not known, so all clouds are compared (--cloud names one)")
+        notes.append("the job's cloud is not known, so all clouds are compared; name one")
     if rows and limits.market == "spot":
         notes.append(interruption_note(sources))
     return notes

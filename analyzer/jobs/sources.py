@@ -262,7 +262,7 @@ def add_description(source: Source, stated: JobQuestion) -> Source:
     if named is not None:
         network, job_type = named
         family = None if network == job_type else network  # "transformer" is a type, and no one network
-        notes += (f"its type, {job_type}, is from its {where} ({network}); state --type to correct it",)
+        notes += (f"its type, {job_type}, is from its {where} ({network}); state the type to correct it",)
     return replace(
         source,
         profile=replace(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from epochcast.analyzer.jobs.clusters import Group
 from epochcast.analyzer.jobs.cycles import NO_STEP, throughput
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE
 from epochcast.analyzer.jobs.gpu_use import use_of
-from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.job import Job, said_once
 from epochcast.analyzer.jobs.predict import counted
 from epochcast.analyzer.jobs.sources import Source, notes_on, without_seconds
@@ -85,17 +85,15 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     chosen = elected(sure, DIFFERENT)
     if not sure:
         return list(reports), []
-    own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
-    if not chosen:
-        outvoted = [
-            (reports[place].device.title, f"{text} and the others show another cycle, so no seconds are known")
-            for place, text in own.items()
-        ]
-        return [], outvoted
+    why = (
+        ", unlike the others, so it does not count" if chosen else " and the others show another cycle, so no seconds are known"
+    )
     outvoted = [
-        (reports[place].device.title, f"{text}, unlike the others, so it does not count") for place, text in own.items()
+        (reports[place].device.title, f"shows a cycle of {length(period)}{why}")
+        for place, period in sure.items()
+        if place not in chosen
     ]
-    return [report for place, report in enumerate(reports) if place not in own], outvoted
+    return [report for place, report in enumerate(reports) if chosen and (place in chosen or place not in sure)], outvoted
 
 
 def sum_up(

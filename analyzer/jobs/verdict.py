@@ -10,7 +10,6 @@ from typing import Literal
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import price_age
 from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, chance_within, cost_of, missed, time_of
-from epochcast.analyzer.jobs.trial import Trial
 from epochcast.analyzer.words import between, count, length, money
 from epochcast.regressor.prediction import Estimate
 
@@ -74,7 +73,7 @@ class Terms:
         switch_usd: what switching costs; None: half an hour of what the job runs on now.
         epochs, unit: of the job; 0 where only ratios are known.
         timed: seconds of an epoch, or of a step named with confidence, are known.
-        trial: what finding out takes; None without seconds.
+        trial: epochs and seconds of a test run (`plan_trial`); None without seconds.
     """
 
     objective: Objective
@@ -87,7 +86,7 @@ class Terms:
     epochs: int = 0
     unit: str = "epoch"
     timed: bool = True
-    trial: Callable[[Placement], Trial] | None = None
+    trial: Callable[[Placement], tuple[int, float]] | None = None
 
 
 def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Verdict:
@@ -118,10 +117,9 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     value = cost_of if by_cost else time_of
     saved, certain = value(now) - value(best), _is_certain(best, now, terms)
     trial = None if certain or terms.trial is None else terms.trial(best)
+    trial_s = 0.0 if trial is None else trial[1]
     faster = by_cost and cost_of(best) <= (1 + EQUAL) * cost_of(now) and time_of(best) * _FASTER < time_of(now)
-    in_less = (
-        faster and now.seconds is not None and time_of(now) - time_of(best) > _SWITCH_S + (trial.seconds if trial else 0.0)
-    )
+    in_less = faster and now.seconds is not None and time_of(now) - time_of(best) > _SWITCH_S + trial_s
     if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or (saved <= EQUAL * value(now) and not in_less):
         what = "nothing else" if slower is None else f"nothing that takes up to {terms.at_most_slower:g} times as long"
         text = f"{_stay(now, terms)}: {what} is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
@@ -129,7 +127,7 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
         untimed = terms.job if now.seconds is None else ""
         why = "; ".join(filter(None, (untimed, why, _sheet(best, allowed, terms))))
         return Verdict("stay", f"{text}{_doubts(None, now, terms)}", why, best=now, slower=slower)
-    price = _price_of_move(now, trial, terms)
+    price = _price_of_move(now, best, trial_s, terms)
     if now.seconds is not None and saved <= price and not in_less:
         amount, of, spent = (money(each) if by_cost else length(each) for each in (saved, value(now), price))
         why = f"{best.title} would save {amount} of {of} for {terms.job}"
@@ -150,7 +148,7 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     return Verdict(
         "move",
         f"{how}{', ' if certain else ': '}{equal}{_gain(best, now, terms)} for {terms.job}{doubts}",
-        "; ".join(filter(None, (_beside(best, allowed, terms), _find_out(trial, terms)))),
+        "; ".join(filter(None, (_beside(best, allowed, terms), _find_out(best, trial, terms)))),
         certain=certain,
         best=best,
         slower=slower,
@@ -186,7 +184,7 @@ def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[
     elif terms.objective == "cost":
         amount = f": {money(cost_of(best))} for an hour of its present work"
     text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
-    unknown = "what the job runs on now has no known price (--price-now gives it)"
+    unknown = "what the job runs on now has no known price; state it"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
 
 
@@ -238,12 +236,12 @@ def _chance(best: Placement, now: Placement, objective: Objective) -> float:
     )
 
 
-def _price_of_move(now: Placement, trial: Trial | None, terms: Terms) -> float:
+def _price_of_move(now: Placement, best: Placement, trial_s: float, terms: Terms) -> float:
     """What switching and finding out take: USD, or seconds."""
     if terms.objective == "time":
-        return _SWITCH_S + (0.0 if trial is None else trial.seconds)
+        return _SWITCH_S + trial_s
     switch_usd = _SWITCH_S / 3600 * now.usd_per_hour if terms.switch_usd is None else terms.switch_usd
-    return switch_usd + (0.0 if trial is None else trial.usd)
+    return switch_usd + trial_s / 3600 * best.usd_per_hour
 
 
 def _gain(best: Placement, now: Placement, terms: Terms) -> str:
@@ -300,10 +298,12 @@ def _sheet(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
     return f"by its data sheet, {sheet.title} may take {amount}: nothing was measured on it"
 
 
-def _find_out(trial: Trial | None, terms: Terms) -> str:
+def _find_out(best: Placement, trial: tuple[int, float] | None, terms: Terms) -> str:
     if trial is None:
         return ""
-    return f"to find out first, run {count(trial.epochs, terms.unit)} there: {length(trial.seconds)}, {money(trial.usd)}"
+    epochs, seconds = trial
+    usd = money(seconds / 3600 * best.usd_per_hour)
+    return f"to find out first, run {count(epochs, terms.unit)} there: {length(seconds)}, {usd}"
 
 
 def _stay(now: Placement, terms: Terms) -> str:

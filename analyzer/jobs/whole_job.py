@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from epochcast.regressor import Prediction, Profile
 from epochcast.regressor.job import estimate_job
 from epochcast.regressor.prediction import Estimate
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.placement import Placement
+
+# Of a test run, enough that the detector finds its epochs (it takes 4.5 on average), and no less than a minute of them.
+_RUN_EPOCHS = 5
+_RUN_S = 60.0
+
+# By choice: what launching an instance takes at least.
+_LAUNCH_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -65,3 +77,15 @@ def whole_job(profile: Profile, prediction: Prediction, work: Work) -> WholeJob:
     fixed_s = job.stall_s + wait_s
     epochs_s = job.seconds.plus(Estimate(-fixed_s, -fixed_s, -fixed_s))
     return WholeJob(epochs_s, job.stall_s, wait_s, work.startup_s)
+
+
+def plan_trial(profile: Profile, row: Placement, work: Work) -> tuple[int, float]:
+    """A test run of the job on the instance of ``row``, where a prediction is not certain: epochs, and seconds with the start.
+
+    Five epochs, a minute of them, or all of ``work``, whichever is less; the first one included.
+    """
+    prediction = row.prediction
+    assert prediction.seconds is not None
+    epochs = min(max(_RUN_EPOCHS, math.ceil(_RUN_S / prediction.seconds)), work.epochs)
+    first_s = prediction.seconds if profile.first_epoch_s is None else profile.first_epoch_s * prediction.ratio
+    return epochs, max(work.startup_s, _LAUNCH_S) + first_s + (epochs - 1) * prediction.seconds

@@ -12,10 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from pydantic import BaseModel
 
 GROUP = "epochcast.backends"
 """Entry points of what predicts; those of ``epochcast.fit`` name classes with the same parts, which are commands alone."""
+
+
+def is_ours(point: EntryPoint) -> bool:
+    """Whether an entry point is of this package; ours come before others of the same name."""
+    return point.value.startswith("epochcast.")
 
 
 @dataclass(frozen=True)

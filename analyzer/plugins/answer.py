@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epochcast.analyzer.plugins.chart import Chart, Ratios
+from epochcast.analyzer.plugins.chart import Chart
 
 
 class AnswerPart(BaseModel):
@@ -29,7 +29,7 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Chart | Ratios | None:
+    def chart(self) -> Chart | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
 

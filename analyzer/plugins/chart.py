@@ -42,22 +42,3 @@ class Chart:
     xlabel: str
     ylabel: str = ""
     unit: str = ""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Time on one GPU over that on the source, and the ends of its 90 % interval; ``assumed``: by a data sheet."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    assumed: bool = False
-
-
-@dataclass(frozen=True)
-class Ratios:
-    """Times on GPUs relative to the GPU ``source``, a row each."""
-
-    source: str
-    rows: Sequence[Ratio]

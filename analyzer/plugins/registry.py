@@ -13,14 +13,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import GROUP, Backend, Settings
+from epochcast.analyzer.plugins import GROUP, Backend, Settings, is_ours
 from epochcast.analyzer.plugins.question import Body, Question, body_of
 
 log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
-
-_OURS = "epochcast"
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Registry:
         Raises:
             InputError: a table is of no installed backend.
         """
-        points = sorted(set(entry_points(group=GROUP)), key=lambda point: (point.name, not _is_ours(point), point.value))
+        points = sorted(set(entry_points(group=GROUP)), key=lambda point: (point.name, not is_ours(point), point.value))
         if unknown := sorted(set(tables) - {point.name for point in points}):
             raise InputError(
                 f"the configuration has a table for the backend {unknown[0]!r}, which is not installed; installed are "
@@ -138,10 +136,6 @@ def _loaded(point: EntryPoint, settings: Settings) -> Installed:
         # What a backend says of itself is a ValueError of one sentence; anything else comes with its type.
         why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _in_a_line(error)
     return Installed(point.name, point.value, _package(point), settings, kind, backend, why)
-
-
-def _is_ours(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == _OURS
 
 
 def _package(point: EntryPoint) -> str:

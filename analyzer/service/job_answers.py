@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.clusters import Known
-from epochcast.analyzer.jobs.grouping import Group
+from epochcast.analyzer.jobs.clusters import Group
 from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.predict import count_gpus
 from epochcast.analyzer.jobs.prices import Market
@@ -60,10 +59,10 @@ class JobRecord:
         return {report.device.uuid: report.job_since or 0.0 for report in self.reports}
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Group:
         """What the grouping needs to know of it."""
         answer = self.answer
-        return Known(answer.id, answer.grouped_by, answer.title, answer.since or 0.0, self.members)
+        return Group(answer.id, answer.grouped_by, answer.title, answer.gpus, since=answer.since or 0.0, members=self.members)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

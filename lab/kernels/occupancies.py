@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import (
+from epochcast.analyzer.backends.occupancy.sm_limits import (
     WARP_SIZE,
     GpuLimits,
     blocks_that_fit,

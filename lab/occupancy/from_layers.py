@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from epochcast.analyzer.backends.network.operators import word_of
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, GraphBuilder
 from epochcast.analyzer.errors import InputError
 
 _GROWTH = 32
@@ -125,7 +126,7 @@ def _add(
     reads: Sequence[int],
 ) -> int:
     """Add an operator that reads all that others wrote; its number."""
-    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, reads)
+    return builder.add(word, word, hyper, np.array([read, 0.0]), np.array([written, 0.0]), parameters, True, reads)
 
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:

@@ -23,13 +23,45 @@ from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.commands import Nothing, gpus_option
 
+NETWORKS = [
+    "lenet",
+    "alexnet",
+    "vgg11",
+    "vgg13",
+    "vgg16",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "convnext_base",
+    "mobilenet_v2",
+    "efficientnet_b0",
+    "densenet121",
+    "squeezenet1_0",
+    "regnet_y_400mf",
+    "shufflenet_v2_x1_0",
+    "vit_tiny_patch16_224",
+    "vit_small_patch16_224",
+    "vit_base_patch16_224",
+    "swin_tiny_patch4_window7_224",
+    "swin_small_patch4_window7_224",
+    "maxvit_tiny_tf_224",
+    "lstm",
+    "rnn",
+    "gru",
+    "distilbert",
+    "bert",
+    "gpt2",
+]
+"""Those of Table II of the DNN-occu paper but CLIP, and their relatives."""
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What to measure, for how long, and into which table."""
     parser.add_argument(
         "--network",
         action="append",
-        help="a name in Table II, torchvision or timm, or package.module:factory (repeatable; default: 30 of Table II)",
+        help="a name of torchvision or timm, lenet, lstm, rnn, gru, distilbert, bert, gpt2, or package.module:factory "
+        "(repeatable; default: 27 of Table II and their relatives)",
     )
     parser.add_argument("--batch", type=int, action="append", help="samples per step (repeatable; default: 8, 32, 128)")
     parser.add_argument(
@@ -53,7 +85,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-    from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network
+    from epochcast.analyzer.backends.occupancy.networks import build_network
     from lab.campaign.device import choose_device
     from lab.occupancy.measurement.collection import BATCHES, collect, plan
 
@@ -61,7 +93,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
         raise InputError("torch finds no CUDA device here; measure where the GPU is")
     for name in asked.network or ():  # those of the default may lack their library
         build_network(NetworkConfiguration(name, 1))
-    planned = plan(asked.network or tuple(NETWORKS), asked.batch or BATCHES, asked.seed)
+    planned = plan(asked.network or NETWORKS, asked.batch or BATCHES, asked.seed)
     device = choose_device("cuda", None, torch.cuda.device_count())
     gpu = load_catalog(asked.gpus).resolve(device.name).name
     tell = lambda done, total: progress.show(f"{done}/{total} trainings")  # noqa: E731

@@ -155,5 +155,5 @@ def _listed(row: Mapping[Hashable, Any], path: str, gpu: Gpu) -> Sample:
     layers = [ListedLayer(str(kind), int(written), int(own)) for kind, written, own in ast.literal_eval(str(row["layers"]))]
     channels, side = int(match["channels"] or match["features"]), int(match["side"] or 1)
     graph = graph_of_layers(name, layers, match["architecture"], channels, side, batch)
-    configuration = NetworkConfiguration(name, batch, *((channels, side) if match["side"] else ()))
+    configuration = NetworkConfiguration(name, batch, side if match["side"] else 0)
     return Sample(configuration, graph, gpu)

@@ -128,7 +128,7 @@ def test_a_run_of_wandb_is_read_as_its_package_hands_it_out() -> None:
 
 def test_bad_input_is_one_sentence(run: Path) -> None:
     job = epochcast.read(run)
-    with pytest.raises(InputError, match="the deadline: 'soon' is no duration"):
+    with pytest.raises(InputError, match="'soon' is no duration"):
         job.recommend(deadline="soon")
     with pytest.raises(InputError, match="unknown GPU 'nonsense'"):
         job.predict("nonsense")
@@ -142,9 +142,9 @@ def test_bad_input_is_one_sentence(run: Path) -> None:
 def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
     job = epochcast.read(run)
     assert {row.instance.cloud for row in job.recommend(clouds="aws").placements} == {"aws"}
-    for objective, budget, says in (("money", None, "objective is 'money'"), ("cost", "5 USD", "budget_usd is '5 USD'")):
+    for objective, budget, says in (("money", None, "objective is 'money'"), ("cost", "5 USD", "budget is '5 USD'")):
         with pytest.raises(ValueError, match=says):
-            job.recommend(objective=objective, budget=budget)  # type: ignore[arg-type]
+            job.recommend(objective=objective, budget=budget)
     with pytest.raises(InputError, match="read takes paths, tables and wandb runs, but this is a list"):
         epochcast.read([str(run)])
     frame = pd.read_parquet(run)
@@ -152,13 +152,15 @@ def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
         "has no rows": lambda: epochcast.read(pd.DataFrame()),
         "no column 'time'": lambda: epochcast.read(frame.drop(columns="time")),
         "only loss": lambda: epochcast.read(pd.DataFrame({"time": [1, 2], "loss": [1, 2]})),
-        "gpu is 5": lambda: epochcast.read(frame, gpu=5),  # type: ignore[arg-type]
-        "the precision is 'fp99'": lambda: epochcast.read(frame, precision="fp99"),  # type: ignore[arg-type]
-        "the time of an epoch: 'soon'": lambda: epochcast.read(frame, epoch_time="soon"),
+        "gpu is 5": lambda: epochcast.read(frame, gpu=5),
+        "precision is 'fp99'": lambda: epochcast.read(frame, precision="fp99"),
+        "'soon' is no duration": lambda: epochcast.read(frame, epoch_time="soon"),
         "no such file: 'no.csv'": lambda: epochcast.read(frame, epochs_from="no.csv"),
         "does not say which GPU": lambda: epochcast.read(frame).predict("H100"),
-        "5 is no name": lambda: job.predict(5),  # type: ignore[arg-type]
-        "epochs is 'x'": lambda: job.predict(epochs="x"),  # type: ignore[arg-type]
+        "memory in bytes is 2.1": lambda: job.recommend(memory="2000T"),
+        "there is no argument 'mem'; there are epochs, objective, spot": lambda: job.recommend(mem=1),
+        "targets is 5": lambda: job.predict(5),  # type: ignore[arg-type]
+        "epochs is 'x'": lambda: job.predict(epochs="x"),
     }
     for says, mistake in mistakes.items():
         with pytest.raises(InputError, match=says) as caught:

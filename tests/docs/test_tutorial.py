@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -44,8 +44,7 @@ def steps_of(page: str) -> list[Step]:
             steps.append(Step(body, reason and reason[1], "<!-- slow -->" in remarks, None, False))
         else:
             assert steps and not page[end : match.start()].strip(), f"an output without a command before it: {body[:60]!r}"
-            last = steps[-1]
-            steps[-1] = Step(last.commands, last.left_out, last.slow, body, "<!-- figures vary -->" in remarks)
+            steps[-1] = replace(steps[-1], shown=body, varies="<!-- figures vary -->" in remarks)
         end = match.end()
     return steps
 
@@ -103,14 +102,8 @@ def on_free_port(steps: list[Step]) -> list[Step]:
         port = probe.getsockname()[1]
     state = 'state = "./state.db"\n'
     return [
-        Step(
-            s.commands.replace(":9913", f":{port}").replace(state, f"{state}port = {port}\n"),
-            s.left_out,
-            s.slow,
-            s.shown,
-            s.varies,
-        )
-        for s in steps
+        replace(step, commands=step.commands.replace(":9913", f":{port}").replace(state, f"{state}port = {port}\n"))
+        for step in steps
     ]
 
 

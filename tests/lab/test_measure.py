@@ -48,7 +48,7 @@ def test_figures_of_a_training_are_of_its_steps_alone() -> None:
 
 
 def test_a_network_trains_between_the_times_that_it_gives() -> None:
-    answer = train(NetworkConfiguration("lenet", 2, channels=1, image_size=32), "cpu", 0.0)
+    answer = train(NetworkConfiguration("lenet", 2, image_size=32), "cpu", 0.0)
     assert answer["begin"] <= answer["end"]
 
 

@@ -23,9 +23,9 @@ from epochcast.analyzer.backends.convmeter.answer import (
 from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, metrics_of, name_of_network
 from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
-from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory, training_memory
+from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
-from epochcast.analyzer.backends.rent import Rent, cheapest_rent, price_notes
+from epochcast.analyzer.backends.rent import cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
@@ -183,9 +183,10 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     if not batches and question.global_batch is None:
         batches = [_usual_batch(cell, metrics, gpu)]
         assumed.append(f"assumed: batch {batches[0]}, the largest usual one that was measured and the memory may hold")
-    series = [(batch, count) for batch in batches for count in devices]
+    groups = [[(batch, count) for count in devices] for batch in batches]
     if question.global_batch is not None:
-        series = [(question.global_batch // count, count) for count in devices]
+        groups = [[(question.global_batch // count, count) for count in devices]]
+    series = [one for group in groups for one in group]
     points = pd.DataFrame([metrics] * len(series)).assign(
         image_size=question.image_size, batch=[batch for batch, _ in series], devices=[count for _, count in series]
     )
@@ -205,20 +206,43 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
             "be predicted; give one batch and one number of devices"
         )
     instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, ratios.catalog)
-    steps, rents = [], []
+    steps, rents = list[Step](), []
     for place, (batch, count) in enumerate(series):
         own, nodes = {phase: seconds[:, place] for phase, seconds in phases.items()}, 1
         if count > 1:
             own, nodes, links = _several(own, count, question, metrics["weights"], cell.precision, gpu, device)
             assumed += [f"assumed: {each}" for each in links]
+        rates = {name: batch * count / own[phase][[0, 2, 1]] for phase, name in RATE_OF.items() if phase in own}
         rent = cheapest_rent(instances, gpu.name, count, min(count, question.devices_per_node or count)) if gpu else None
         rents.append(rent)
-        memory = training_memory(metrics, batch, cell.precision, gpu.memory if gpu else None) if "step" in own else None
-        steps.append(_step(own, batch, count, nodes, memory, question.dataset_size, rent))
-    each = len(devices)
-    if each > 1:
-        steps = [_beside(step, steps[place - place % each]) for place, step in enumerate(steps)]
-    by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
+        epoch = question.dataset_size / float(rates["training"][0]) if question.dataset_size and "training" in rates else None
+        step = Step(
+            batch=batch,
+            devices=count,
+            nodes=nodes,
+            phases={phase: _estimate(own[phase]) for phase in PHASES if phase in own},
+            images_per_second={name: _estimate(rate) for name, rate in rates.items()},
+            memory=training_memory(metrics, batch, cell.precision, gpu.memory if gpu else None) if "step" in own else None,
+            epoch_seconds=epoch,
+            cost=EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch)) if rent and epoch else None,
+        )
+        if len(devices) > 1:
+            fewest = steps[-(place % len(devices))] if place % len(devices) else step
+            gain = step.rate.value / fewest.rate.value
+            step = step.model_copy(update={"speed_up": gain, "efficiency": gain * fewest.devices / count})
+        steps.append(step)
+    turning_points, large_enough = {}, {}
+    if len(series) > 1:
+        throughput = np.reshape([step.rate.value for step in steps], (len(groups), len(devices)))
+        if len(devices) > 1:
+            turning_points = {
+                question.global_batch or group[0][0]: scaling.turning_point(np.array(devices), own)
+                for group, own in zip(groups, throughput, strict=True)
+            }
+        if len(groups) > 1:
+            large_enough = {
+                count: scaling.large_enough(np.array(batches), own) for count, own in zip(devices, throughput.T, strict=True)
+            }
     return ConvMeterAnswer(
         network=network,
         image_size=question.image_size,
@@ -231,10 +255,16 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         metrics={name: metrics[name] for name in _METRICS},
         predictions=steps,
         global_batch=question.global_batch,
-        turning_points={question.global_batch or group[0].batch: _turning_point(group) for group in by_batch if each > 1},
-        large_enough=dict(map(_large_enough, zip(*by_batch, strict=True))) if len(by_batch) > 1 else {},
+        turning_points=turning_points,
+        large_enough=large_enough,
         notes=[*notes, *price_notes(rents)],
     )
+
+
+def _estimate(figures: Array) -> Estimate:
+    """Of a figure and the ends of its interval, shape (3,)."""
+    value, low, high = figures.tolist()
+    return Estimate(value=value, low=low, high=high)
 
 
 def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios) -> tuple[str, Cell, list[str]]:
@@ -321,55 +351,3 @@ def _several(
     whole, more = scaling.on_several(step, float(backward), gradient_bytes, cluster, devices)
     update = phases.get("update", np.zeros(3)) + more
     return {**phases, "update": update, "step": whole}, nodes, cluster.assumptions
-
-
-def _step(
-    phases: Mapping[str, Array],
-    batch: int,
-    devices: int,
-    nodes: int,
-    memory: TrainingMemory | None,
-    dataset_size: int | None,
-    rent: Rent | None,
-) -> Step:
-    """With throughput, and of training the epoch and its cost; ``phases`` are seconds and the ends of their interval."""
-    images = batch * devices
-    times = {
-        phase: Estimate(value=phases[phase][0], low=phases[phase][1], high=phases[phase][2])
-        for phase in PHASES
-        if phase in phases
-    }
-    rates = {
-        name: Estimate(value=images / one.value, low=one.high and images / one.high, high=one.low and images / one.low)
-        for phase, name in RATE_OF.items()
-        if (one := times.get(phase))
-    }
-    epoch = dataset_size / rates["training"].value if dataset_size and "training" in rates else None
-    return Step(
-        batch=batch,
-        devices=devices,
-        nodes=nodes,
-        phases=times,
-        images_per_second=rates,
-        memory=memory,
-        epoch_seconds=epoch,
-        cost=EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch)) if rent and epoch else None,
-    )
-
-
-def _beside(step: Step, base: Step) -> Step:
-    """With what it gains over one on fewer devices."""
-    gain = step.rate.value / base.rate.value
-    return step.model_copy(update={"speed_up": gain, "efficiency": gain * base.devices / step.devices})
-
-
-def _turning_point(steps: Sequence[Step]) -> int | None:
-    """From how many devices on more do not pay, from steps on several numbers of them in ascending order."""
-    devices = np.array([step.devices for step in steps], dtype=np.float64)
-    return scaling.turning_point(devices, np.array([step.rate.value for step in steps]))
-
-
-def _large_enough(steps: Sequence[Step]) -> tuple[int, int]:
-    """A number of devices, and from which batch on larger ones bring nothing there, from a step at each batch."""
-    batches = np.array([step.batch for step in steps], dtype=np.float64)
-    return steps[0].devices, scaling.large_enough(batches, np.array([step.rate.value for step in steps]))

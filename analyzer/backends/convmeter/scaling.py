@@ -63,7 +63,7 @@ def on_several(step: Array, backward: float, gradient_bytes: float, cluster: Clu
     return seconds * ends, moved
 
 
-def turning_point(devices: Array, rates: Array) -> int | None:
+def turning_point(devices: NDArray[np.int_], rates: Array) -> int | None:
     """Devices from which on more do not pay: no larger count has :data:`LEAST_GAIN` more throughput per doubling.
 
     A count that brings little by itself, as the second of a machine whose first device exchanges nothing, is passed where
@@ -80,6 +80,6 @@ def turning_point(devices: Array, rates: Array) -> int | None:
     return None
 
 
-def large_enough(batches: Array, rates: Array) -> int:
+def large_enough(batches: NDArray[np.int_], rates: Array) -> int:
     """The smallest batch whose throughput is :data:`NEAR_HIGHEST` of the highest, or more; shapes (n,)."""
     return int(batches[rates >= NEAR_HIGHEST * rates.max()].min())

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -34,9 +36,6 @@ _LIBRARIES = ("torchvision", "timm")
 _MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
 _declared: list[Any] = []
 
-LARGEST_IMAGE = 2**16
-"""Pixels of a side; sizes of tensors overflow with many more."""
-
 _WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
 """Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
@@ -57,12 +56,8 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     Raises:
         InputError: there is no such network, its library is not installed, or it cannot be built.
     """
-    if not 1 <= image_size <= LARGEST_IMAGE:
-        raise InputError(
-            f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
-        )
     if text.endswith(".onnx"):
-        return read_onnx(text, {"batch": 1, "image_size": image_size})[:2]
+        return read_onnx(text, image_size)[:2]
     network, inputs = built(text, _builder(text, image_size), device)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
@@ -71,23 +66,32 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
 
 def _builder(text: str, image_size: int) -> Callable[[], Built]:
     library, _, name = text.rpartition(":")
-    if library in _LIBRARIES or not library:
-        for source in (library,) if library else _LIBRARIES:
-            if name in _names(source, needed=bool(library)):
-                return lambda: (_from_library(source, name, image_size), None)
-        raise InputError(_unknown(text, library, name))
-    if not IMPORT_PATH.fullmatch(text):
-        raise InputError(f"{text!r} is not a network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
-    return lambda: _from_factory(text, image_size)
+    if library and library not in _LIBRARIES:
+        if not IMPORT_PATH.fullmatch(text):
+            raise InputError(f"{text!r} is not a network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
+        return partial(_from_factory, text, image_size)
+    names = dict[str, list[str]]()
+    for source in [library] if library else _LIBRARIES:
+        names[source] = _names(source, needed=bool(library))
+        if name in names[source]:
+            return partial(_from_library, source, name, image_size)
+    close = list(dict.fromkeys(get_close_matches(name, chain(*names.values()), n=3)))
+    missing = [source for source, own in names.items() if not own]
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    elif missing:
+        hint = f"for the networks of {' and '.join(missing)}, {how_to_install('convnets')}"
+    else:
+        hint = "give a name from torchvision or timm"
+    raise InputError(f"unknown network {text!r}; {hint} (for your own, give an import path, package.module:factory)")
 
 
 def _names(library: str, needed: bool) -> list[str]:
     """Names of a library's networks; none where it is not installed, unless it is needed."""
     try:
+        torchvision = import_torchvision()  # which timm imports, as it is
         if library == "torchvision":
-            models = import_torchvision().models
-            return list(models.list_models(module=models))
-        import_torchvision()  # which timm imports, as it is
+            return list(torchvision.models.list_models(module=torchvision.models))
         import timm
 
         return list(timm.list_models())
@@ -120,34 +124,16 @@ def import_torchvision() -> ModuleType:
                 del sys.modules[name]  # what was imported halfway
 
 
-def _from_library(library: str, name: str, image_size: int) -> nn.Module:
+def _from_library(library: str, name: str, image_size: int) -> Built:
+    """Transformers of timm have positions or windows for the size that they are built for."""
+    torchvision = import_torchvision()  # which timm imports, as it is
     if library == "torchvision":
-        return import_torchvision().models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {}))
-    return timm_network(name, image_size)
-
-
-def timm_network(name: str, image_size: int) -> nn.Module:
-    """A network of timm; transformers have positions or windows for the size that they are built for."""
-    import_torchvision()  # which timm imports, as it is
+        return torchvision.models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {})), None
     import timm
 
     usual = timm.get_pretrained_cfg(name)
     sized = usual is not None and usual.fixed_input_size and usual.input_size[-1] != image_size
-    return timm.create_model(name, pretrained=False, **({"img_size": image_size} if sized else {}))
-
-
-def _unknown(text: str, library: str, name: str) -> str:
-    names = {source: _names(source, needed=False) for source in _LIBRARIES}
-    known = [*names["torchvision"], *names["timm"]] if not library else names[library]
-    close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
-    missing = [source for source in _LIBRARIES if not names[source]]
-    if close:
-        hint = f"did you mean {' or '.join(close)}?"
-    elif missing:
-        hint = f"for the networks of {' and '.join(missing)}, {how_to_install('convnets')}"
-    else:
-        hint = "give a name from torchvision or timm"
-    return f"unknown network {text!r}; {hint} (for your own, give an import path, package.module:factory)"
+    return timm.create_model(name, pretrained=False, **({"img_size": image_size} if sized else {})), None
 
 
 def _from_factory(path: str, image_size: int) -> Built:

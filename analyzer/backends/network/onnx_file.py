@@ -1,10 +1,10 @@
-"""A network in an ONNX file as a module that calls torch, so that it is read like every other; needs the onnx library."""
+"""A network of images in an ONNX file as a module that calls torch, so that it is read like any other; needs onnx."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -30,61 +30,44 @@ _MADE_OF_SIZES = {"ConstantOfShape", "Expand", "Tile"}
 _STATISTICS = {"BatchNormalization": slice(3, 5)}
 """Inputs that are not trained."""
 
-_ROLES = {
-    "image_size": ("height", "width", "image", "pixel"),
-    "channels": ("channel",),
-    "sequence": ("seq", "length", "token", "step", "time", "position"),
-    "hidden": ("hidden", "feature", "embed"),
-    "batch": ("batch",),
-}
-"""Parts of the names that exporters and users give to open axes."""
 
-_USUAL = {"channels": 3}
-"""What an open axis is where it is not given."""
-
-
-def read_onnx(text: str, sizes: Mapping[str, int]) -> tuple[nn.Module, tuple[Any, ...], int]:
-    """The network of a file, or of several that run one after the other; what it is called with; and how many samples that is.
+def read_onnx(path: str, image_size: int, batch: int = 1) -> tuple[nn.Module, tuple[Tensor], int]:
+    """The network of images in a file; what it is called with; and how many images that is.
 
     Weights have no memory and their values are not read; weights that are kept in other files are not needed.
 
     Args:
-        text: path of the file, or paths separated by commas.
-        sizes: what open axes become, by ``batch``, ``image_size``, ``channels``, ``sequence`` and ``hidden``; 0 is not given.
+        path: of the file.
+        image_size: side of the images, pixels, where the file leaves it open; 0 is not given.
+        batch: images, where the file leaves their number open.
 
     Raises:
         InputError: the onnx library is missing; the file is none, not whole, or has control flow or an operator that is not
-            known; an open axis is not given; or a size is given that the file has fixed at another, or that no axis is.
+            known; it does not take images, or they have another size.
     """
-    paths = text.split(",") if "," in text and not Path(text).is_file() else [text]
-    seen: dict[str, set[int]] = {}
-    networks, given = [], []
-    for path in map(str.strip, paths):
-        model, weights = _load(path)
-        networks.append(_Network(path, model, weights))
-        inputs = [entry for entry in model.graph.input if entry.name not in networks[-1].held]
-        if not any(entry.type.tensor_type.shape.dim for entry in inputs):
-            raise InputError(f"{path!r} takes no tensor; give the file of a network")
-        given.append(tuple(_input(path, entry, sizes, seen) for entry in inputs))
-    for role, size in sizes.items():
-        called = role.replace("_", " ")
-        if role != "batch" and size and role not in seen:
-            raise InputError(f"no axis of the inputs of {text!r} is its {called}, but {called} {size} was given; leave it out")
-        if role != "batch" and size and size not in seen[role]:
-            exported = " or ".join(map(str, sorted(seen[role])))
-            raise InputError(
-                f"{text!r} is exported for {called} {exported}, not {size}; give that, or export it with this axis open"
-            )
-    batch = min(seen.get("batch", {1}))
-    return (networks[0], given[0], batch) if len(networks) == 1 else (_Towers(networks), tuple(given), batch)
+    model = _load(path)
+    network = _Network(path, model)
+    inputs = [entry for entry in model.graph.input if entry.name not in network.held]
+    axes = list(inputs[0].type.tensor_type.shape.dim) if len(inputs) == 1 else []
+    dtype = DTYPES[inputs[0].type.tensor_type.elem_type] if axes else None
+    if len(axes) != 4 or dtype is None or not dtype.is_floating_point:
+        raise InputError(
+            f"{path!r} does not take images (batch, channels, height, width), which all networks in ONNX files must here; "
+            "give others as package.module:factory"
+        )
+    shape = [axis.dim_value or usual for axis, usual in zip(axes, (batch, 3, image_size, image_size), strict=True)]
+    if not all(shape):
+        raise InputError(f"{path!r} leaves the size of its images open; give the image size")
+    if image_size and image_size not in shape[2:]:
+        exported = " x ".join(map(str, shape[2:]))
+        raise InputError(
+            f"{path!r} is exported for images of {exported}, not {image_size}; give that, or export it with these axes open"
+        )
+    return network, (torch.empty(shape, dtype=dtype, device="meta"),), shape[0]
 
 
-def _load(path: str) -> tuple[Any, list[Any]]:
-    """The checked model with its local functions inlined, and its weights.
-
-    Weights that are large, or whose values lie in another file, become inputs of the graph: only their sizes are needed, and
-    checking and copying hundreds of megabytes takes seconds.
-    """
+def _load(path: str) -> Any:
+    """The model with its local functions inlined; values in other files are not read."""
     try:
         import onnx
         import onnx.inliner
@@ -94,63 +77,11 @@ def _load(path: str) -> tuple[Any, list[Any]]:
         raise InputError(f"no such file: {path!r}; give the path of an ONNX file")
     try:
         model = onnx.load(path, load_external_data=False)
-        graph, weights = model.graph, list(model.graph.initializer)
-        kept = [
-            one for one in weights if one.data_location != onnx.TensorProto.EXTERNAL and math.prod(one.dims) <= _LARGEST_KEPT
-        ]
-        names = {entry.name for entry in graph.input} | {weight.name for weight in kept}
-        for one in weights:
-            if one.name not in names:
-                graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
-        del graph.initializer[:]
-        graph.initializer.extend(kept)
-        onnx.checker.check_model(model)
-        return onnx.inliner.inline_local_functions(model) if model.functions else model, weights
-    except Exception as error:  # of protobuf, of the checker or of the operating system
+        if not model.graph.node:
+            raise ValueError("it has no operator")
+        return onnx.inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:  # of protobuf, of the inliner or of the operating system
         raise InputError(f"{path!r} is no ONNX file that can be read: {one_line(error)}; export the network again") from error
-
-
-def _input(path: str, entry: Any, sizes: Mapping[str, int], seen: dict[str, set[int]]) -> Tensor:
-    """A tensor for an input of the graph, the sides of whose axes are added to ``seen`` by their roles.
-
-    The batch is the axis that says so by its name, else the first. Other axes are known by their names, else by where they are:
-    images have four axes, tokens are two axes of whole numbers, steps of a recurrent network three axes.
-    """
-    axes, dtype = entry.type.tensor_type.shape.dim, DTYPES[entry.type.tensor_type.elem_type]
-    by_place = {
-        (4, True): ("batch", "channels", "image_size", "image_size"),
-        (3, True): ("batch", "sequence", "hidden"),
-        (2, False): ("batch", "sequence"),
-    }.get((len(axes), dtype.is_floating_point), ("batch", *[""] * len(axes))[: len(axes)])
-    named = [
-        next((role for role, parts in _ROLES.items() if any(part in axis.dim_param.lower() for part in parts)), "")
-        for axis in axes
-    ]
-    if "batch" in named:  # another axis is the batch: what comes first is not
-        by_place = tuple("sequence" if role == "batch" else role for role in by_place)
-    shape = []
-    for place, (axis, name, usual) in enumerate(zip(axes, named, by_place, strict=True)):
-        role = name or usual
-        side = axis.dim_value or sizes.get(role, 0) or _USUAL.get(role, 0)
-        if not side:
-            called = f" ({axis.dim_param})" if axis.dim_param else ""
-            remedy = f"give the {role.replace('_', ' ')}" if role else "export it with this axis fixed"
-            raise InputError(f"{path!r} leaves axis {place}{called} of its input {entry.name!r} open; {remedy}")
-        seen.setdefault(role, set()).add(side)
-        shape.append(side)
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
-class _Towers(nn.Module):
-    """Networks that run one after the other: the towers of a multimodal network."""
-
-    def __init__(self, towers: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.towers = nn.ModuleList(towers)
-
-    def forward(self, *inputs: tuple[Any, ...]) -> list[Any]:
-        """What each answers to its inputs."""
-        return [tower(*given) for tower, given in zip(self.towers, inputs, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -165,7 +96,7 @@ class _Call:
 class _Network(nn.Module):
     """Runs the nodes of a graph: with torch where they work on tensors, with onnx's own evaluator on values that are known."""
 
-    def __init__(self, path: str, model: Any, weights: Sequence[Any]) -> None:
+    def __init__(self, path: str, model: Any) -> None:
         super().__init__()
         import onnx
 
@@ -174,17 +105,16 @@ class _Network(nn.Module):
         self.held: dict[str, str] = {}  # names of parameters and buffers, which may have no dots, by those in the file
         kept = {name for node in self.graph.node for name in node.input[_STATISTICS.get(node.op_type, slice(0))]}
         copies = {node.input[0]: node.output[0] for node in self.graph.node if node.op_type == "Identity"}
-        small = {weight.name for weight in self.graph.initializer}
-        for weight in weights:
+        for weight in self.graph.initializer:
             if weight.data_type in DTYPES and DTYPES[weight.data_type].is_floating_point and weight.dims:
                 self._hold(weight.name, weight, trained=weight.name not in kept)
                 if weight.name in copies:  # exports keep equal weights once
                     self._hold(copies[weight.name], weight, trained=True)
-            elif weight.name in small:
+            elif weight.data_location != onnx.TensorProto.EXTERNAL and math.prod(weight.dims) <= _LARGEST_KEPT:
                 self.known[weight.name] = onnx.numpy_helper.to_array(weight)
             else:
                 self._hold(weight.name, weight, trained=False)
-        self.calls = list(_fused(self.graph, {weight.name for weight in weights}))
+        self.calls = list(_fused(self.graph, {weight.name for weight in self.graph.initializer}))
 
     def _hold(self, name: str, weight: Any, trained: bool) -> None:
         tensor = torch.empty(tuple(weight.dims), dtype=DTYPES[weight.data_type], device="meta")

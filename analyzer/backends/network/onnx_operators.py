@@ -168,28 +168,6 @@ def _resize(x: Tensor, *given: Any, mode: bytes = b"nearest", **_: Any) -> Tenso
     return functional.interpolate(x, sizes[2:], mode=by_rank.get(mode, ("nearest",) * 3)[x.dim() - 3])
 
 
-def _recurrent(x: Tensor, w: Tensor, r: Tensor, b: Any = None, *states: Any, kind: str, hidden_size: int, **given: Any) -> Any:
-    """A layer of ONNX; ``states`` are the lengths of sequences, which are not looked at, and the first states."""
-    x = x.transpose(0, 1) if given.get("layout") else x
-    directions = w.shape[0]
-    flat = [one for place in range(directions) for one in (w[place], r[place], *(b[place].chunk(2) if b is not None else ()))]
-    count = 2 if kind == "lstm" else 1
-    first = [*states[1:], None, None][:count]
-    first = [x.new_zeros(directions, x.shape[1], hidden_size) if one is None else one for one in first]
-    call = getattr(torch, "rnn_tanh" if kind == "rnn" else kind)
-    y, *last = call(x, first if count == 2 else first[0], flat, b is not None, 1, 0.0, False, directions == 2, False)
-    return [y.unflatten(-1, (directions, hidden_size)).transpose(1, 2), *last]
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Any = None, *_: Any, **given: Any) -> Tensor:
-    attend: Any = partial(functional.scaled_dot_product_attention, attn_mask=mask, is_causal=bool(given.get("is_causal")))
-    if q.dim() == 4:
-        return attend(q, k, v)
-    of_query, of_key = given["q_num_heads"], given["kv_num_heads"]  # which may all lie in the last axis
-    heads = [one.unflatten(-1, (n, -1)).transpose(1, 2) for one, n in ((q, of_query), (k, of_key), (v, of_key))]
-    return attend(*heads, enable_gqa=of_query != of_key).transpose(1, 2).flatten(2)
-
-
 def _clip(x: Tensor, *bounds: Any, **given: Any) -> Tensor:
     low, high = map(_number, (*bounds, None, None)[:2])
     return x.clamp(given.get("min", low), given.get("max", high))
@@ -251,8 +229,6 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "Gemm": _linear,
     "Dense": _linear,
     "Einsum": lambda *inputs, equation: torch.einsum(equation.decode(), *inputs),
-    **{kind.upper(): partial(_recurrent, kind=kind) for kind in ("lstm", "gru", "rnn")},
-    "Attention": _attention,
     "BatchNormalization": lambda x, w, b, mean, var, **_: functional.batch_norm(x, mean, var, w, b),
     "InstanceNormalization": lambda x, w, b, **_: functional.instance_norm(x, None, None, w, b),
     "GroupNormalization": lambda x, w, b, num_groups, **_: functional.group_norm(x, num_groups, w, b),

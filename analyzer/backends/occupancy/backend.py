@@ -11,7 +11,7 @@ from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion, answer
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.analyzer.plugins.question import model_folders
 from epochcast.extras import how_to_install
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 
 
-class Occupancy:
+class Occupancy(Plugin):
     """Predicts by a model fitted on measured trainings, and models inference's launches; see ``docs/occupancy.md``."""
 
-    name: ClassVar[str] = "occupancy"
-    summary: ClassVar[str] = (
+    name = "occupancy"
+    summary = (
         "SM occupancy and peak memory of training a network at each batch, and the smallest batch that fills the GPU. "
         "Needs no run."
     )
-    manual: ClassVar[str] = """\
+    manual = """\
     Predict the SM occupancy, SM activity and peak memory of training a network, and whether it fits on the GPU.
 
     The shipped model was fitted to fp32 training runs of random networks that DCGM measured on an A100. Other operators (as
@@ -40,31 +40,24 @@ class Occupancy:
     Example: epochcast predict-model occupancy --network resnet50 --batch 64
              epochcast predict-model occupancy --network vgg16 --sweep-batches \\
                  --plot vgg16.png
-             epochcast predict-model occupancy --network encoder.onnx --gpu L4 \\
+             epochcast predict-model occupancy --network mine.onnx --gpu L4 \\
                  --precision fp16
     """
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer
-    configurable: ClassVar[bool] = False
+    configurable = False
 
     def __init__(self, settings: Settings) -> None:
-        if not _installed("torch"):
+        if importlib.util.find_spec("torch") is None:
             raise InputError(f"reading networks needs torch, which is not installed here; {how_to_install('occupancy')}")
-        self._gpus = settings.gpus
+        super().__init__(settings)
         self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer from measured trainings; raises InputError."""
         from epochcast.regressor import load_catalog
 
-        return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._gpus))
-
-
-def _installed(library: str) -> bool:
-    try:
-        return importlib.util.find_spec(library) is not None
-    except ModuleNotFoundError:  # kept from being imported
-        return False
+        return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._settings.gpus))
 
 
 @cache

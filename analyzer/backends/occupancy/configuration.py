@@ -17,11 +17,8 @@ class NetworkConfiguration:
 
     network: str
     batch: int
-    channels: int = 0
     image_size: int = 0
     sequence: int = 0
-    hidden: int = 0
-    layers: int = 0
     precision: str = "fp32"
 
     @property

@@ -6,12 +6,11 @@ torch is loaded when one is built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.backends.network.factory import type_and_text
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
@@ -22,85 +21,47 @@ from epochcast.extras import how_to_install
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
+SIZES = ("image_size", "sequence")
 """Fields of NetworkConfiguration that apply to some networks only."""
 
-_SMALLEST_LENET = 16
-"""Pixels: below, two convolutions and two poolings leave nothing."""
+_HIDDEN = 256
+"""Of recurrent networks, which have one layer."""
 
-
-class Size(NamedTuple):
-    """What one size of a configuration is where it is not given, and the most that it may be."""
-
-    usual: int
-    most: int
-
-
-IMAGE: Mapping[str, Size] = {"channels": Size(3, 4096), "image_size": Size(224, 2**14)}
-STEPS: Mapping[str, Size] = {"sequence": Size(64, 2**16), "hidden": Size(256, 2**14), "layers": Size(1, 64)}
-
-
-def _tokens(most: int) -> Mapping[str, Size]:
-    """As many as a network has positions for."""
-    return {"sequence": Size(min(128, most), most)}
-
+_IMAGE, _LARGEST_IMAGE = 224, 2**14
+"""Pixels of a side where it is not given, and the most that it may have."""
 
 _TEXT_NETWORKS = {"distilbert": "DistilBert", "bert": "Bert", "gpt2": "GPT2"}
 """As transformers calls their classes."""
 
-_TOWERS = {
-    "clip_rn50": "resnet50_clip",
-    "clip_vit_b16": "vit_base_patch16_clip_224",
-    "clip_vit_b32": "vit_base_patch32_clip_224",
+SEQUENCES = {
+    **dict.fromkeys(("lstm", "rnn", "gru"), (64, 2**16)),
+    **dict.fromkeys(("distilbert", "bert"), (128, 512)),
+    "gpt2": (128, 1024),
 }
-"""timm's names of the image towers."""
-
-_IMAGE_NETWORKS = (
-    "lenet alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2 efficientnet_b0 densenet121 "
-    "squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0 vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224 "
-    "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"
-)
-
-NETWORKS: Mapping[str, Mapping[str, Size]] = {
-    **dict.fromkeys(_IMAGE_NETWORKS.split(), IMAGE),
-    **dict.fromkeys(("lstm", "rnn", "gru"), STEPS),
-    "distilbert": _tokens(512),
-    "bert": _tokens(512),
-    "gpt2": _tokens(1024),
-    **{name: {**IMAGE, **_tokens(77)} for name in _TOWERS},
-}
-"""The sizes that apply, by name: Table II's twenty, and ten more. They have the default form of their library."""
+"""Networks that take sequences, in the default form of their library: the length that is not given, and the largest."""
 
 
 def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
-    """The configuration with the usual value of every size that applies and is not given.
+    """The configuration with the usual value of the size that applies, if it is not given.
 
-    A name that is not in NETWORKS takes images. A factory has sizes of its own, but may be given the image's side; a file may
-    be open in any size.
+    A name that is not in SEQUENCES takes images. A factory or a file has a size of its own, but may be given the image's side.
 
     Raises:
         InputError: a size does not apply to the network or is out of its range.
     """
     name = configuration.network
-    if name in NETWORKS:
-        sizes = NETWORKS[name]
-    elif name.endswith(".onnx"):
-        sizes = dict.fromkeys(SIZES, Size(0, 2**16))
-    elif configuration.is_factory:
-        sizes = {"image_size": Size(0, IMAGE["image_size"].most)}
-    else:
-        sizes = IMAGE
-    usual: dict[str, int] = {}
-    for size in SIZES:
-        value, called = getattr(configuration, size), size.replace("_", " ")
-        if not value:
-            usual[size] = sizes[size].usual if size in sizes else 0
-        elif size not in sizes:
-            known = ", ".join(own.replace("_", " ") for own in sizes)
-            raise InputError(f"{name} has no {called}, but {called} {value} was given; leave it out (its sizes are: {known})")
-        elif not 1 <= value <= sizes[size].most:
-            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
-    return replace(configuration, **usual)  # type: ignore[arg-type]
+    size, other = ("sequence", "image_size") if name in SEQUENCES else ("image_size", "sequence")
+    usual, most = SEQUENCES.get(name, (_IMAGE, _LARGEST_IMAGE))
+    if configuration.is_factory or name.endswith(".onnx"):
+        usual = 0
+    value, called = getattr(configuration, size), size.replace("_", " ")
+    if wrong := getattr(configuration, other):
+        no = other.replace("_", " ")
+        raise InputError(f"{name} has no {no}, but {no} {wrong} was given; leave it out (its size is the {called})")
+    if value and not 1 <= value <= most:
+        raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {most}")
+    sizes: dict[str, Any] = {size: value or usual}
+    return replace(configuration, **sizes)
 
 
 def build_network(configuration: NetworkConfiguration, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
@@ -108,7 +69,7 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
 
     On another device the network has weights and buffers, but its inputs are still on the meta device.
 
-    Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, or what
+    Networks are in evaluation mode and have random weights. Their names are those of SEQUENCES, lenet, or what
     :func:`..network.find.find_network` knows.
 
     Raises:
@@ -123,50 +84,60 @@ def build_network(configuration: NetworkConfiguration, device: str = "meta") -> 
     configuration = complete(configuration)
     name, image_size = configuration.network, configuration.image_size
     if configuration.is_factory:
-        network, sample = find_network(name, image_size or IMAGE["image_size"].usual, device)
+        network, sample = find_network(name, image_size or _IMAGE, device)
         return network.to(device).eval(), tree_map_only(
             Tensor,
             lambda one: torch.empty((configuration.batch, *one.shape[1:]) if one.dim() else (), dtype=one.dtype, device="meta"),
             sample,
         )
-    if image_size and name not in ("lenet", *_TOWERS):
+    if image_size and name != "lenet":
         network, _ = find_network(name, image_size, device)
     else:
         network, _ = built(name, lambda: (_special(configuration), None), device)
-    _change_channels(network, configuration.channels, name)
     return network.to(device).eval(), _inputs(configuration)
 
 
 def _special(configuration: NetworkConfiguration) -> nn.Module:
-    """A network of NETWORKS that no library of ConvNets has by this name."""
+    """A network that no library of ConvNets has by this name."""
     from torch import nn
 
-    from epochcast.analyzer.backends.network.blocks import lenet5
-    from epochcast.analyzer.backends.network.find import import_torchvision, timm_network
+    from epochcast.analyzer.backends.network.find import import_torchvision
 
     name, image_size = configuration.network, configuration.image_size
     if name == "lenet":
-        if image_size < _SMALLEST_LENET:
-            raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
         return lenet5(image_size, classes=10)
     if name in ("lstm", "rnn", "gru"):
         kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
-        return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+        return kind(_HIDDEN, _HIDDEN, batch_first=True)
     try:
         with suppress(ImportError):  # where it is installed transformers imports it, as it is
             import_torchvision()
         import transformers
-
-        if name in _TOWERS:
-            return _clip(timm_network(_TOWERS[name], image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
     except ImportError as error:
         raise InputError(
-            f"{name} needs timm and transformers, one of which cannot be imported ({type_and_text(error)}); "
-            f"{how_to_install('occupancy')}"
+            f"{name} needs transformers, which cannot be imported ({type_and_text(error)}); {how_to_install('occupancy')}"
         ) from error
     settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
     settings.use_cache = False
     return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
+
+
+def lenet5(image_size: int, classes: int) -> nn.Module:
+    """Build LeNet-5: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998, section II-B.
+
+    As the paper trains it: three input channels, max pooling and ReLU, and all maps joined in the second convolution.
+    """
+    from torch import nn
+
+    left = ((image_size - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+        nn.Flatten(),
+        *(nn.Linear(16 * left * left, 120), nn.ReLU(inplace=True)),
+        *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
+        nn.Linear(84, classes),
+    )
 
 
 def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
@@ -184,43 +155,16 @@ def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
     return Clip()
 
 
-def _change_channels(network: nn.Module, channels: int, name: str) -> None:
-    """Give the first convolution of a network as its library builds it another number of input channels, with random weights.
-
-    0 and the usual ones change nothing; InputError where there is none that can have them.
-    """
-    import torch
-    from torch import nn
-
-    usual = IMAGE["channels"].usual
-    if channels in (0, usual):
-        return
-    first = next((module for module in network.modules() if isinstance(module, nn.Conv2d)), None)
-    if first is None:
-        raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
-    if first.in_channels != usual:  # the image is taken apart before
-        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
-    if first.groups != 1:
-        raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
-    first.in_channels = channels
-    shape = (first.out_channels, channels, *first.kernel_size)
-    first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
-
-
 def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network is called with."""
     import torch
 
-    batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
-    inputs = []
-    if configuration.image_size:
-        side = configuration.image_size
-        inputs.append(torch.empty(batch, configuration.channels, side, side, device="meta"))
-    if configuration.hidden:
-        inputs.append(torch.empty(*tokens, configuration.hidden, device="meta"))
-    elif configuration.sequence:
-        inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
-    return tuple(inputs)
+    batch, side = configuration.batch, configuration.image_size
+    if side:
+        return (torch.empty(batch, 3, side, side, device="meta"),)
+    if configuration.network in _TEXT_NETWORKS:
+        return (torch.empty(batch, configuration.sequence, dtype=torch.long, device="meta"),)
+    return (torch.empty(batch, configuration.sequence, _HIDDEN, device="meta"),)
 
 
 def graph_of(configuration: NetworkConfiguration) -> ComputationGraph:
@@ -254,9 +198,8 @@ def _read(configuration: NetworkConfiguration) -> ComputationGraph:
         ) from error
     if not name.endswith(".onnx"):
         return graph_of_module(*build_network(configuration), name, batch)
-    sizes = {"batch": batch, **{size: getattr(configuration, size) for size in SIZES}}
-    network, inputs, samples = read_onnx(name, sizes)  # which may be for a batch of its own
-    return graph_of_module(network, inputs, ",".join(Path(file).name for file in name.split(",")), samples).at_batch(batch)
+    network, inputs, samples = read_onnx(name, configuration.image_size, batch)  # which may be for a batch of its own
+    return graph_of_module(network, inputs, Path(name).name, samples).at_batch(batch)
 
 
 @lru_cache(maxsize=1024)

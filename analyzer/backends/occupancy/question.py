@@ -112,7 +112,7 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         samples += [sample for sample, _ in own]
         rows += [row for _, row in own]
     return OccupancyAnswer(
-        network=_shown(network.network),
+        network=Path(network.network).name if network.network.endswith(".onnx") else network.network,
         sizes={name: size for name in SIZES if (size := getattr(network, name))},
         precision=network.precision,
         nodes=len(graph),
@@ -122,8 +122,3 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         smallest=smallest,
         notes=predictor.notes(samples, catalog),
     )
-
-
-def _shown(network: str) -> str:
-    """Names as they are, files without their folders, which the answer must not reveal."""
-    return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))

@@ -20,7 +20,7 @@ def load_inventory(path: Path, instances: Sequence[Instance]) -> tuple[list[Inst
     The file has the columns instance, region and free, and where the price table's price is not the provider's own cost
     usd_per_hour. Raises InputError, one sentence, for a file that cannot be used.
     """
-    table = read_price_list(path).table
+    table = read_price_list(path)
     if missing := [column for column in _REQUIRED if column not in table.columns]:
         raise InputError(f"{str(path)!r} lacks the columns {', '.join(missing)}; an inventory needs {', '.join(_REQUIRED)}")
     kept, free = list(instances), dict[Offer, int]()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO
@@ -14,21 +13,10 @@ import pandas as pd
 from epochcast.analyzer.errors import InputError
 from epochcast.common.settings_file import is_local
 
-_OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
+OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
+"""Columns by which a list is a ``vms.csv`` of the SkyPilot catalog, and no price table of our own format."""
+
 _CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # of a name that reaches a terminal, it could hide a line
-
-
-@dataclass(frozen=True)
-class PriceList:
-    """Cells as stripped texts, empty where there is none; ``name`` is what sentences call the list."""
-
-    name: str
-    table: pd.DataFrame
-
-    @property
-    def is_of_skypilot(self) -> bool:
-        """Whether it is a ``vms.csv`` of the SkyPilot catalog, and no price table of our own format."""
-        return set(self.table.columns) >= _OF_SKYPILOT
 
 
 def is_address(source: str) -> bool:
@@ -36,9 +24,9 @@ def is_address(source: str) -> bool:
     return "://" in source
 
 
-def read_price_list(path: Path, name: str | None = None) -> PriceList:
-    """Read a CSV file. Raises InputError if it is none that can be read."""
-    name = str(path) if name is None else name
+def read_price_list(path: Path) -> pd.DataFrame:
+    """The cells of a CSV file as stripped texts, empty where there is none. Raises InputError if it cannot be read."""
+    name = str(path)
     try:
         with path.open("rb") as file:
             return _parsed(file, name)
@@ -48,7 +36,7 @@ def read_price_list(path: Path, name: str | None = None) -> PriceList:
         raise InputError(f"{name!r} is not a readable CSV file: {' '.join(str(error).split())}") from error
 
 
-def download_price_list(url: str) -> PriceList:
+def download_price_list(url: str) -> pd.DataFrame:
     """Read what an https address answers (http on this machine alone), within a minute and 64 MiB.
 
     Raises InputError, one sentence, for another scheme, no answer, one of failure or too large, and for no CSV.
@@ -75,7 +63,7 @@ def download_price_list(url: str) -> PriceList:
     return _parsed(BytesIO(answer), url)
 
 
-def _parsed(file: IO[bytes], name: str) -> PriceList:
+def _parsed(file: IO[bytes], name: str) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
@@ -96,4 +84,4 @@ def _parsed(file: IO[bytes], name: str) -> PriceList:
         table[column] = table[column].fillna("").str.strip()
         if len(odd := table[table[column].str.contains(_CONTROL)]):
             raise InputError(f"{column} of row {odd.index[0] + 1} of {name!r} has a line break or another control character")
-    return PriceList(name, table)
+    return table

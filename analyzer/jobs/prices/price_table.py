@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import price_age
 from epochcast.analyzer.jobs.prices.instance import Instance, Offer
-from epochcast.analyzer.jobs.prices.price_list import PriceList, read_price_list
+from epochcast.analyzer.jobs.prices.price_list import OF_SKYPILOT, read_price_list
 from epochcast.analyzer.plugins.question import sentence
 from epochcast.common.files import write_whole
 from epochcast.regressor import Catalog
@@ -35,24 +34,26 @@ def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instan
     named; all else that is wrong raises InputError.
     """
     if path is not None:
-        return instances_of(read_price_list(path), catalog)
+        return instances_of(read_price_list(path), str(path), catalog)
     with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
         # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
-        return instances_of(read_price_list(shipped, "the shipped price table"), catalog, checks_dates=False)
+        return instances_of(read_price_list(shipped), "the shipped price table", catalog, checks_dates=False)
 
 
-def instances_of(prices: PriceList, catalog: Catalog, *, checks_dates: bool = True) -> tuple[list[Instance], list[str]]:
+def instances_of(
+    table: pd.DataFrame, name: str, catalog: Catalog, *, checks_dates: bool = True
+) -> tuple[list[Instance], list[str]]:
     """The same of a list in our format that is at hand; without ``checks_dates`` a date may lie in the future."""
-    instances, unknown = _load(prices, catalog, price_age.today() if checks_dates else None)
-    notes = [*_unknown_note(unknown, prices.name), *_spot_note(instances, prices.name)]
+    instances, unknown = _load(table, name, catalog, price_age.today() if checks_dates else None)
+    notes = _unknown_note(unknown, name)
     if not instances:
-        raise InputError(f"{prices.name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
+        raise InputError(f"{name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
     return instances, notes
 
 
 def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
     """Instances of a file that is to be written again; InputError if that would lose a row, whose GPU the catalogue lacks."""
-    instances, unknown = _load(read_price_list(path), catalog, price_age.today())
+    instances, unknown = _load(read_price_list(path), str(path), catalog, price_age.today())
     if unknown:
         raise InputError(
             f"{path} has rows for GPUs that the catalogue does not know or cannot tell apart ({counted(unknown)}), and would "
@@ -61,9 +62,16 @@ def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
     return instances
 
 
-def _load(prices: PriceList, catalog: Catalog, today: date | None) -> tuple[list[Instance], Counter[str]]:
+def _load(table: pd.DataFrame, name: str, catalog: Catalog, today: date | None) -> tuple[list[Instance], Counter[str]]:
     """The instances of a price table, and how often it names which GPU that the catalogue does not know."""
-    table, name = _checked(prices), prices.name
+    if set(table.columns) >= OF_SKYPILOT:
+        raise InputError(
+            f"{name} is a price list of SkyPilot, which has its own format; make a price table from it first: "
+            "epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
+        )
+    if missing := [column for column in REQUIRED if column not in table.columns]:
+        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
+    table = table.reindex(columns=[*REQUIRED, *OPTIONAL], fill_value="")
     instances: list[Instance] = []
     unknown: Counter[str] = Counter()
     rows: dict[Offer, int] = {}
@@ -87,55 +95,16 @@ def _load(prices: PriceList, catalog: Catalog, today: date | None) -> tuple[list
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
     """Write a price file that :func:`load_instances` reads back as equal instances. Raises InputError if it cannot."""
-    rows = [
-        {
-            "cloud": instance.cloud,
-            "instance": instance.name,
-            "gpu": instance.gpu,
-            "count": instance.count,
-            "region": instance.region,
-            "usd_per_hour": instance.usd_per_hour,
-            "spot_usd_per_hour": instance.spot_usd_per_hour,
-            "vcpus": instance.vcpus,
-            "memory_gib": None if instance.memory is None else instance.memory / 2**30,
-            "source": instance.source,
-            "date": instance.date.isoformat(),
-        }
-        for instance in instances
-    ]
+    table = pd.DataFrame([vars(instance) for instance in instances]).rename(columns={"name": "instance"})
+    table["memory_gib"] = table.pop("memory").astype(float) / 2**30
     columns = [column for column in REQUIRED if column not in ("source", "date")] + [*OPTIONAL, "source", "date"]
-    # As objects, or pandas would write a column with a gap as floats: 8 vCPUs as 8.0.
-    table = pd.DataFrame(rows, columns=columns, dtype=object)
-    for column in ("usd_per_hour", *OPTIONAL):
-        table[column] = [_plain(value) for value in table[column]]
-    return write_whole(path, lambda file: table.to_csv(file, index=False, lineterminator="\n"))
 
+    def plain(value: object) -> str:  # reads back as the same
+        return str(value).removesuffix(".0")
 
-def _plain(value: float | None) -> str:
-    """A float that reads back as the same, whole ones without ``.0``; empty for None."""
-    if value is None:
-        return ""
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _checked(prices: PriceList) -> pd.DataFrame:
-    table, name = prices.table, prices.name
-    if prices.is_of_skypilot:
-        raise InputError(
-            f"{name} is a price list of SkyPilot, which has its own format; make a price table from it first: "
-            "epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
-        )
-    missing = [column for column in REQUIRED if column not in table.columns]
-    foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]
-    if "usd_per_hour" in missing and foreign:
-        raise InputError(f"{name} has {foreign[0]} and no usd_per_hour; prices are in USD: convert them and rename the column")
-    if missing:
-        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
-    if "currency" in table.columns and len(other := table[~table["currency"].str.upper().isin(["", "USD"])]):
-        raise InputError(
-            f"row {other.index[0] + 1} of {name} is in {other['currency'].iloc[0]!r}; prices are in USD per hour, convert them"
-        )
-    return table
+    return write_whole(
+        path, lambda file: table.to_csv(file, columns=columns, index=False, lineterminator="\n", float_format=plain)
+    )
 
 
 _INSTANCE = TypeAdapter(Instance)
@@ -150,29 +119,21 @@ def checked_instance(cells: Mapping[str, Any], where: str) -> Instance:
     try:
         instance = _INSTANCE.validate_python({name: value for name, value in cells.items() if value != ""})
     except ValidationError as error:
-        raise InputError(f"{where}: {sentence(error, {'name': 'instance'})}") from error
+        raise InputError(f"{where}: {sentence(error, {'name': 'instance', 'memory': 'memory in bytes'})}") from error
     if instance.usd_per_hour is None and instance.spot_usd_per_hour is None:
         raise InputError(f"{where} has no price; fill in usd_per_hour or spot_usd_per_hour, or remove the row")
     return instance
 
 
-def gib_as_bytes(text: str, what: str) -> float:
-    """Memory of a host; raises InputError for anything but a plain number of GiB."""
+def _instance(row: Mapping[Hashable, str], gpu: str, where: str, today: date | None) -> Instance:
+    gib = row["memory_gib"]
     try:
-        gib = math.nan if "_" in text else float(text)
+        memory = float(gib) * 2**30 if gib else ""
     except ValueError:
-        gib = math.nan
-    if not 1e-3 <= gib < 1e6:
-        raise InputError(f"{what} is {text!r}; write GiB as a number above 0, or leave it empty")
-    return gib * 2**30
-
-
-def _instance(row: Mapping[Hashable, Any], gpu: str, where: str, today: date | None) -> Instance:
-    cells = {column: row.get(column, "") for column in (*REQUIRED, *OPTIONAL)}
-    gib = cells.pop("memory_gib")
-    memory = "" if not gib else gib_as_bytes(gib, f"{where}: memory_gib")
-    cells |= {"name": cells.pop("instance"), "gpu": gpu, "memory": memory, "usd_per_hour": cells["usd_per_hour"] or None}
-    instance = checked_instance(cells, where)
+        raise InputError(f"{where}: memory_gib is {gib!r}; write GiB as a number above 0, or leave it empty") from None
+    own = {"name": row["instance"], "gpu": gpu, "memory": memory, "usd_per_hour": row["usd_per_hour"] or None}
+    cells = {str(name): cell for name, cell in row.items() if name not in ("instance", "memory_gib")}
+    instance = checked_instance(cells | own, where)
     if today is not None and instance.date > today + timedelta(days=1):  # a day of grace for time zones
         raise InputError(f"{where}: date is {instance.date}, after today ({today}); give the day on which the price was seen")
     return instance
@@ -193,19 +154,3 @@ def counted(names: Counter[str]) -> str:
     """``TPU v5e (2), Gaudi 2 (1)``: names with how often they occur, most frequent first, at most ten of them."""
     text = ", ".join(f"{name} ({many})" for name, many in names.most_common(10))
     return f"{text} and {len(names) - 10} more" if len(names) > 10 else text
-
-
-def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
-    above = [
-        instance
-        for instance in instances
-        if instance.usd_per_hour is not None
-        and instance.spot_usd_per_hour is not None
-        and instance.spot_usd_per_hour > instance.usd_per_hour
-    ]
-    if not above:
-        return []
-    return [
-        f"spot costs more than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
-        f"{above[0].region}; check that the two columns are not swapped"
-    ]

@@ -5,25 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
 
-
-class InstancePlace(Protocol):
-    """Where something runs, as far as it is known: a job's plan, or a GPU's node."""
-
-    @property
-    def instance(self) -> str | None:
-        """Name of what is rented; None or empty where it is not known, as the others."""
-
-    @property
-    def cloud(self) -> str | None:
-        """Its cloud."""
-
-    @property
-    def region(self) -> str | None:
-        """Its region."""
+if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.watched import JobPlan
+    from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
 
 @dataclass(frozen=True)
@@ -79,8 +67,8 @@ def rented(
     gpus: int,
     instances: Sequence[Instance],
     *,
-    plan: InstancePlace | None = None,
-    devices: Sequence[InstancePlace] = (),
+    plan: JobPlan | None = None,
+    devices: Sequence[GpuDevice] = (),
     machines: int = 1,
     market: Market = "on-demand",
 ) -> Rented:
@@ -89,13 +77,12 @@ def rented(
     ``plan`` wins over what the ``devices`` say. Cloud and region narrow the search also where no instance is named. What is
     assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
-    places = [*([] if plan is None else [plan]), *devices]
-    named_places = [place for place in places if place.instance]
+    places: list[JobPlan | GpuDevice] = [*([] if plan is None else [plan]), *devices]
+    name = next((place.instance for place in places if place.instance), "")
     cloud = next((place.cloud for place in places if place.cloud), "")
     region = next((place.region for place in places if place.region), "")
     notes: list[str] = []
-    if named_places:
-        name = named_places[0].instance or ""
+    if name:
         named = [instance for instance in instances if instance.name.lower() == name.lower()]
         fitting = _of_place([instance for instance in named if instance.gpu == gpu], cloud, region)
         if cheapest := _cheapest(fitting, gpus, market):

@@ -10,8 +10,8 @@ from functools import partial
 
 from torch import nn
 
-from epochcast.analyzer.backends.network.blocks import lenet5
 from epochcast.analyzer.backends.network.factory import IMPORT_PATH, import_factory, module_and_inputs
+from epochcast.analyzer.backends.occupancy.networks import lenet5
 from epochcast.analyzer.errors import InputError
 from lab.campaign.networks.inception import inception_resnet_v2, inception_v3
 from lab.campaign.networks.plain import cifar10_cnn, mnist_cnn, vgg

@@ -9,7 +9,7 @@ little from the second article's Figure 15.
 
 from torch import nn
 
-from epochcast.analyzer.backends.network.blocks import Branches, Residual, classifier, conv_norm
+from lab.campaign.networks.blocks import Branches, Residual, classifier, conv_norm
 
 _SMALLEST = 75
 """Pixels below which the layers without padding leave nothing: from 75 on the last map is 1 x 1 or more."""

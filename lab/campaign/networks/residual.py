@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from epochcast.analyzer.backends.network.blocks import Residual, classifier, conv_norm
+from lab.campaign.networks.blocks import Residual, classifier, conv_norm
 
 _STAGE_CHANNELS = (64, 128, 256, 512)
 _EXPANSION = 4

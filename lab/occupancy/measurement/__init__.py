@@ -2,7 +2,7 @@
 
 from epochcast.analyzer.backends.occupancy.packing.job_tables import SUCCESSFUL
 
-CONFIGURATION = ("network", "batch", "channels", "image_size", "sequence", "hidden", "layers", "precision")
+CONFIGURATION = ("network", "batch", "image_size", "sequence", "precision")
 """Columns of what was trained: the fields of NetworkConfiguration, 0 where a size does not apply."""
 
 FIGURES = {

@@ -21,14 +21,14 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
 from epochcast.analyzer.backends.network.failures import failure_reason
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import NETWORKS, build_network
+from epochcast.analyzer.backends.occupancy.networks import SEQUENCES, build_network
 from lab.convmeter.phases import HostTimeline, training
 
 NVML_WINDOW_S = 1.0
 """NVML's utilisation is of the past second at most (the agent's metrics.toml)."""
 
 _PATIENCE_S = 600.0  # for building and the first step; a driver's call that never returns would hold up the whole table
-_TOKENS = 1000  # that texts are drawn from; every vocabulary of NETWORKS is larger
+_TOKENS = 1000  # that texts are drawn from; every vocabulary of SEQUENCES is larger
 
 
 class OneTensor(nn.Module):
@@ -77,7 +77,7 @@ def _random(like: Tensor, network: str, device: str) -> Tensor:
     if like.is_floating_point():
         return torch.randn(like.shape, device=device)
     # What the integers of a user's network mean is not known; 0 is valid in most places.
-    return torch.randint(_TOKENS if network in NETWORKS else 1, like.shape, dtype=like.dtype, device=device)
+    return torch.randint(_TOKENS if network in SEQUENCES else 1, like.shape, dtype=like.dtype, device=device)
 
 
 def _finish(device: str) -> None:

@@ -5,7 +5,6 @@ Run: python -m lab.speed.convmeter.well_known [--write]      (docs/convmeter.md)
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.backend import ConvMeter
@@ -17,7 +16,10 @@ from lab.speed.page import CONVMETER, markdown_table, options, public, publish
 
 NETWORKS = ("resnet50", "convnext_tiny", "vit_base_patch16_224", "efficientnet_b0")
 TABLES = {"inference": "infer-amp-nhwc-pt240-cu124-rtx3090", "step": "train-amp-nhwc-pt112-cu113-rtx3090"}
-GPUS = ("RTX 3090", "RTX 4090", "V100 SXM2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB", "H100 PCIe", "H100 SXM5", "H200 SXM")
+GPUS = ("RTX 3090", "RTX 4090", "V100 SXM2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB", "H100 SXM5", "H200 SXM")
+
+PRECISIONS = {"lambda": "amp-fp16"}
+"""Lambda runs NVIDIA's PyTorch example by ``main.py --amp``, in channels first. Of others the usual is asked."""
 
 
 def lines() -> Iterator[str]:
@@ -38,21 +40,21 @@ def lines() -> Iterator[str]:
     yield ""
     backend, rates = ConvMeter(Settings()), public_rates()
     rows = []
-    for gpu in GPUS:
-        rate = backend.answer(ConvMeterQuestion.of({"network": "resnet50", "device": gpu})).predictions[0].rate
-        own = rates[rates["gpu"] == gpu]
-        mean = np.exp(np.log(own["rate"]).mean())
-        each = ", ".join(f"{source} {value:.0f}" for source, value in own[["source", "rate"]].itertuples(index=False))
-        row = [gpu, f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})", each]
-        rows.append([*row, f"{mean:.0f}", f"{100 * (rate.value / mean - 1):+.0f} %"])
-    header = ("ResNet-50, training, mixed precision", "predicted, images/s", "public", "their geometric mean", "off")
-    yield from markdown_table(header, rows)
+    for gpu, source, measured in rates[["gpu", "source", "rate"]].itertuples(index=False):
+        precision = PRECISIONS.get(source, "amp-fp16-nhwc")
+        question = ConvMeterQuestion.of({"network": "resnet50", "device": gpu, "precision": precision})
+        rate = backend.answer(question).predictions[0].rate
+        off = f"{100 * (rate.value / measured - 1):+.0f} %"
+        rows.append([gpu, source, precision, f"{measured:.0f}", f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})", off])
+    header = ("ResNet-50, training", "public source", "precision", "images/s", "predicted", "off")
+    yield from markdown_table(header, sorted(rows, key=lambda row: (row[2], row[1], GPUS.index(row[0]))))
 
 
 def public_rates() -> pd.DataFrame:
     """ResNet-50 in mixed precision per GPU by source and code, the newest release; of machines the share of a GPU."""
     table = pd.read_csv(public("cross_gpu/rates.csv.gz")).fillna({"release": ""})
     own = table[table["workload"].str.contains("resnet50|RN50|^resnet$", regex=True) & (table["precision"] == "mixed")]
+    own = own[own["gpu"].isin(GPUS)]
     fewest = own["gpus"] == own.groupby(["source", "workload", "gpu"])["gpus"].transform("min")
     own = own[fewest].sort_values("release").groupby(["source", "workload", "gpu"]).last().reset_index()
     framework = own["workload"].str.split("/").str[0].where(own["source"] == "nvidia_examples", "")

@@ -10,10 +10,10 @@ import pandas as pd
 from epochcast.regressor import load_catalog
 from lab.figures.occupancy import kernel_occupancy_figure
 from lab.kernels.busiest import busiest
+from lab.kernels.files import read_any
 from lab.kernels.files.kernel_file import occupancy_rows
 from lab.kernels.kernel_table import summarise
-from lab.speed.occupancy.launch_configurations import traces
-from lab.speed.page import OCCUPANCY, markdown_table, options, publish
+from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
 DEFAULT_LIMIT = 48
 """KiB of shared memory that a block may have without opting in."""
@@ -23,7 +23,8 @@ DRAWN = "Qwen_Qwen1.5-0.5B-Chat"
 
 def lines(draw: bool) -> Iterator[str]:
     """How far off Kineto's whole percents are, and both means by trace; ``draw`` also writes the picture."""
-    rows = occupancy_rows(traces(), "the public traces", load_catalog())
+    traces = read_any(public("occupancy/kineto_kernels.csv.gz"))
+    rows = occupancy_rows(traces, "the public traces", load_catalog())
     known = rows[rows["skipped"] == ""]
     said, small = known["estimate"] > 0, known["shared_memory"] <= 1024 * DEFAULT_LIMIT
     groups = {

@@ -12,8 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_sm_use
-from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
+from epochcast.analyzer.backends.occupancy.modelled import model_sm_use
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import score
 from lab.evaluate.occupancy_protocols import FOLDS, PROTOCOLS, cross_validate
@@ -49,7 +48,7 @@ def lines() -> Iterator[str]:
         modelled = []
         for own in tested:
             samples, measured = jobs.only(own).samples, jobs.points[LABEL][own].to_numpy()
-            launches = [model_sm_use(sample.graph, Target(sample.gpu, "fp32")).occupancy for sample in samples]
+            launches = [model_sm_use(sample.graph, sample.gpu, "fp32").occupancy for sample in samples]
             modelled.append(score(measured, np.array(launches)))
         mape = sum(each.n * each.mape for each in modelled) / sum(each.n for each in modelled)
         folds = " / ".join(f"{each.mape:.1f} ({each.median_ape:.1f})" for each in modelled)

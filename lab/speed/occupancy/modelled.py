@@ -4,7 +4,7 @@ Counters are DCGM's of trainings of random networks on an A100, and GPM's of kno
 inference in FP32, and trainings in FP32, TF32 and mixed precision (their steps, without setup). Left out are a training that
 waits for its loader, two that share the GPU, and networks that no library has.
 MLPs have a range of their own; the other three kinds share one, each with the same weight. That of the others alone is tried on
-each. Beside them are six recorded workloads, whose launches the rules were written from.
+each.
 
 Run: python -m lab.speed.occupancy.modelled [--write]
 """
@@ -16,15 +16,12 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.modelled_kernels.launches import model_launches, model_sm_use
-from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
+from epochcast.analyzer.backends.occupancy.modelled import model_sm_use
 from epochcast.analyzer.backends.occupancy.networks import graph_of
 from epochcast.analyzer.backends.occupancy.peak_memory import base_memory, estimate
 from epochcast.regressor import load_catalog
-from lab.kernels.occupancies import occupancies
 from lab.occupancy.training_jobs import read_training_jobs
 from lab.speed.occupancy.measured import TABLES, jobs_of
-from lab.speed.occupancy.recorded_workloads import WORKLOADS
 from lab.speed.page import OCCUPANCY, ROOT, markdown_table, options, public, publish
 
 SHARE = 0.9
@@ -39,15 +36,19 @@ SETTLE = 0.15  # s, more than a counter's 0.1 s: the reading after the start of 
 
 def inference() -> Iterator[tuple[NetworkConfiguration, float, float]]:
     """Configurations with SM occupancy and activity as GPM counted them."""
-    for row in pd.read_csv(H200 / "occupancy_bench" / "occupancy.csv").query("status == 'ok'").to_dict("records"):
-        sizes = [row[name] for name in ("model", "batch", "channels", "image", "seq", "hidden", "layers")]
+    for row in (
+        pd.read_csv(H200 / "occupancy_bench" / "occupancy.csv")
+        .query("status == 'ok' and family != 'multimodal'")
+        .to_dict("records")
+    ):
+        sizes = [row[name] for name in ("model", "batch", "image", "seq")]  # channels vary, which only a first layer sees
         yield NetworkConfiguration(*sizes), row["gpm_sm_occupancy"] / 100, row["gpm_sm_util"] / 100
 
 
 def trainings() -> Iterator[tuple[NetworkConfiguration, float, float, float]]:
     """Configurations with SM occupancy, activity and torch's peak of memory in MiB, NaN where it was not read."""
     for row in pd.read_csv(H200 / "benchmark" / "occupancy.csv").to_dict("records"):
-        configuration = NetworkConfiguration(row["network"], row["batch"], row["channels"], row["image_size"])
+        configuration = NetworkConfiguration(row["network"], row["batch"], row["image_size"])
         yield configuration, row["sm_occupancy"], row["sm_active"], np.nan
     readings = pd.read_csv(H200 / "record_epochs" / "telemetry.csv.gz")
     for run in json.loads((H200 / "record_epochs" / "runs.json").read_text())["runs"]:
@@ -58,7 +59,7 @@ def trainings() -> Iterator[tuple[NetworkConfiguration, float, float, float]]:
         phases = [phase for phase in run["phases"] if phase["kind"] not in ("setup", "warmup", "val", "checkpoint")]
         own = np.any([readings["time"].between(each["start"] + SETTLE, each["end"]) for each in phases], axis=0)
         network = {"vit_tiny": "vit_tiny_patch16_224"}.get(spec["model"], spec["model"])
-        configuration = NetworkConfiguration(network, spec["batch"], 3, spec["size"], precision=FP32[spec["precision"]])
+        configuration = NetworkConfiguration(network, spec["batch"], spec["size"], precision=FP32[spec["precision"]])
         yield configuration, readings["SMOCC"][own].mean(), readings["SMACT"][own].mean(), run["peak_mib"]
 
 
@@ -67,14 +68,14 @@ def counted() -> pd.DataFrame:
     rows = []
     for kind, configurations in (("H200, inference", inference()), ("H200, training", trainings())):
         for configuration, *counters in configurations:
-            use = model_sm_use(graph_of(configuration), Target(GPU, configuration.precision))
+            use = model_sm_use(graph_of(configuration), GPU, configuration.precision)
             rows.append(
                 (kind, configuration.network, configuration.precision, counters[0] / use.occupancy, counters[1] / use.active)
             )
     for table in TABLES:
         jobs = jobs_of(table)
         for sample, occupancy, active in zip(jobs.samples, jobs.points["sm_occupancy"], jobs.points["sm_active"], strict=True):
-            use = model_sm_use(sample.graph, Target(sample.gpu, "fp32"))
+            use = model_sm_use(sample.graph, sample.gpu, "fp32")
             rows.append((f"A100, training {table}s", "random", "fp32", occupancy / use.occupancy, active / use.active))
     return pd.DataFrame(rows, columns=["kind", "network", "precision", "sm_occupancy", "sm_active"])
 
@@ -87,7 +88,7 @@ def factor(rows: pd.DataFrame, label: str) -> float:
 
 
 def lines() -> Iterator[str]:
-    """Ranges by kind, memory, and recorded workloads."""
+    """Ranges by kind, and memory."""
     rows = counted()
     mlps = rows["kind"] == "A100, training MLPs"
     parts = {str(kind): rows["kind"] == kind for kind in rows["kind"].unique()}
@@ -110,8 +111,6 @@ def lines() -> Iterator[str]:
         yield f"{name}, nine of ten within: {', '.join(ranges)}."
     yield ""
     yield from memory()
-    yield ""
-    yield from recorded()
 
 
 def memory() -> Iterator[str]:
@@ -130,26 +129,6 @@ def memory() -> Iterator[str]:
             live = estimate(sample).live - base_memory(sample) - weights
             shares.append(f"{configuration.network} {peak * 2**20 / live:.2f}")
     yield f"Mixed trainings on the H200, torch's peak over FP32's from shapes: {', '.join(shares)}."
-
-
-def recorded() -> Iterator[str]:
-    """Launch-config occupancy of six recorded forward passes, recorded / modelled."""
-    rows = []
-    for name, workload in WORKLOADS.items():
-        truth, target = workload.recorded(), Target(workload.gpu, workload.precision)
-        table = model_launches(workload.graph(), target)
-        grid, count = occupancies(table, target.limits)["grid"], table["count"]
-        seconds = count * table["duration"]
-        mean, time_mean = (100 * np.average(grid, weights=weights) for weights in (count, seconds))
-        rows.append(
-            (
-                f"{name}, {workload.gpu_name}, {workload.precision}",
-                f"{truth.launches} / {count.sum()}",
-                f"{100 * truth.grid.mean:.1f} / {mean:.1f}",
-                f"{100 * truth.grid.time_mean:.1f} / {time_mean:.1f}",
-            )
-        )
-    yield from markdown_table(("recorded workload", "launches", "mean %", "by time %"), rows)
 
 
 if __name__ == "__main__":

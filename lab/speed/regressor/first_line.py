@@ -15,9 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.jobs.rank import JobLimits, cost_of, rank_instances, time_of
-from epochcast.analyzer.jobs.trial import plan_trial
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, EQUAL, Terms, judge
-from epochcast.analyzer.jobs.whole_job import Work, whole_job
+from epochcast.analyzer.jobs.whole_job import Work, plan_trial, whole_job
 from epochcast.regressor import LatencyPredictor, Prediction
 from epochcast.regressor.recipes import DefaultRecipe
 from lab.evaluate.latency.fastest_gpu import MeasuredProfile
@@ -37,13 +36,13 @@ def outcome(
     profile = replace(question.source, epoch_s=JOB_S / 100, unit="epoch")  # its own is the inverse of a rate
     work = Work(epochs=100, name="ten hours")
     shares = [replace(data.instances[gpu], count=1, usd_per_hour=data.usd_per_hour[gpu]) for gpu in question.gpus]
-    ranking = rank_instances(
+    placements, _ = rank_instances(
         [_moved(each, ratios[each.gpu]) for each in predictor.predict(profile, question.gpus)],
         shares,
         predictor.catalog,
         job_of=lambda prediction: whole_job(profile, prediction, work),
     )
-    rows = {row.instance.gpu: replace(row, fits=True) for row in ranking.placements}
+    rows = {row.instance.gpu: replace(row, fits=True) for row in placements}
     now = rows[question.gpus[0]]
     trial = lambda row: plan_trial(profile, row, work)  # noqa: E731
     verdict = judge(list(rows.values()), now, Terms("cost", JobLimits(), "it", time_of(now), trial=trial))

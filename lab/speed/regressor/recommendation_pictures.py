@@ -45,7 +45,7 @@ def draw(size: str, profile: Profile) -> None:
     catalog = load_catalog()
     instances, _ = load_instances(None, catalog)
     predictions = LatencyPredictor.load().predict(profile)
-    rows = rank_instances(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, WORK)).placements
+    rows, _ = rank_instances(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, WORK))
     what = f"{WORK.epochs} epochs of {profile.workload} seen on {SOURCE}, {len(instances)} instances"
     if size == "large":
         print(f"![{what}: time against cost]({RECOMMENDATION.save_picture(cost_figure(rows), 'front')})\n")

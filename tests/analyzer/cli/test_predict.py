@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.traces.trace import read_trace, write_trace
 from epochcast.regressor.profile_json import profile_json, read_profile
 
 from ...my_gpu import MY_GPU
@@ -16,17 +15,8 @@ from ...my_gpu import MY_GPU
 Answer = Callable[..., dict[str, Any]]
 Text = Callable[..., str]
 
-STATIC: dict[str, Any] = {
-    "compute_capability": "8.9",
-    "sm_count": 58,
-    "cuda_cores": 7424,
-    "boost_clock": 2.04e9,
-    "memory_total": 24152899584,
-    "memory_bandwidth": 3.0e11,
-    "power_limit": 72.0,
-}
 OF_BATCH = "assumed: the batch stays the same"
-OF_TYPE = "the type of the job is not known, so the answers are the mean over types; say which with --type"
+OF_TYPE = "the type of the job is not known, so the answers are the mean over types; state it"
 OF_TENSOR_CORES = "the job computes in mixed precision: tensor_active is 0.20, and on the T4 only 16 bits use tensor cores"
 
 
@@ -169,9 +159,3 @@ def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Ans
     )
     rows = answer("recommend", profile, *gpus, "--prices", prices)["recommendation"]["placements"]
     assert [row["instance"]["gpu"] for row in rows] == ["My GPU"]
-
-
-def test_a_gpu_that_only_the_trace_knows(run: Path, tmp_path: Path, answer: Answer) -> None:
-    trace = replace(read_trace(run), gpu="NVIDIA Unheard-of 5", static=STATIC)
-    found = answer("predict", write_trace(trace, tmp_path / "new.parquet"), "--target", "T4")
-    assert found["gpus"][0]["profile"]["gpu"] == "NVIDIA Unheard-of 5" and found["predictions"][0]["ratio"] > 0.8

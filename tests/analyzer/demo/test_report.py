@@ -1,8 +1,8 @@
 """The report is one safe, self-contained file that says what was found, what was not, and what is simulated."""
 
+import re
 from copy import deepcopy
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -40,37 +40,10 @@ def content(demo: Demo) -> dict[str, Any]:
     return deepcopy(demo.summary)
 
 
-class Tags(HTMLParser):
-    """Collects tags and their attributes, and that every element is closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attributes: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes.append((tag, dict(attrs)))
-        if tag not in ("meta", "br", "img"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag, tag
-
-
-def test_one_file_well_formed_without_script_or_anything_from_elsewhere(demo: Demo) -> None:
+def test_one_file_without_script_or_anything_from_elsewhere(demo: Demo) -> None:
     page = (demo.folder / "report.html").read_text(encoding="utf-8")
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
-    assert {tag for tag, _ in tags.attributes}.isdisjoint({"script", "link", "iframe", "object", "form"})
-    for tag, attributes in tags.attributes:
-        for name, value in attributes.items():
-            assert not name.startswith("on"), (tag, name)
-            if name in ("src", "href", "xlink:href"):
-                assert value is not None and value.startswith(("data:", "#")), (tag, value)
+    assert not re.search(r"<(?:script|link|iframe|object|form)\b|<[^>]* on\w+=", page)
+    assert all(value.startswith(("data:", "#")) for value in re.findall(r'(?:src|href)="([^"]*)', page))
     assert page.count("<svg") == 4
     assert page.index("<h2>A training on a GPU") < page.index("<h2>Recommendation") < page.index("<h2>A real network")
 
@@ -120,7 +93,7 @@ def test_what_was_not_recognised_is_said_without_alarm(
     page = render(tmp_path, content)
     assert content["live"]["found"] is hit
     assert ("<b>Not recognised.</b>" in page) is not hit
-    assert 'class="result failed"' not in page
+    assert 'class="error"' not in page
     assert words in page
 
 
@@ -128,5 +101,5 @@ def test_parts_that_failed_are_left_out_and_named(tmp_path: Path, content: dict[
     content |= {"live": NOTHING, "replay": NOTHING | {"simulated": True}, "predictions": []}
     content |= {"recommendation": None, "problems": ["Live training: no agent answers."]}
     page = render(tmp_path, content)
-    assert 'class="result failed"' in page and "no agent answers" in page
+    assert 'class="error"' in page and "no agent answers" in page
     assert "<h2>A real network" not in page and "<h2>Predictions" not in page

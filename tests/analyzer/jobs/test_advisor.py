@@ -159,19 +159,6 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
         recommended(advisor, [profile_of("T4", None), profile_of("A10G", None)])
 
 
-def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
-    answer = recommended(advisor, [profile_of("T4", 30.0)], epochs=100, deadline_s=1.0, clouds=["azure"])
-    assert not answer.placements and answer.verdict.action == "none"
-    assert any(note.startswith("no instance qualifies: 4 miss the deadline") for note in answer.notes)
-
-
-def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
-    ratio_only = profile_of("T4", None)
-    for asked in (predicted, recommended):
-        with pytest.raises(InputError, match="only ratios, but the time of the whole job needs seconds"):
-            asked(advisor, [ratio_only], epochs=9)
-
-
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
     with pytest.raises(InputError, match="no instance of the price table has cloud 'awz'"):
         Advisor.load(JobQuestion(clouds=["awz"]))

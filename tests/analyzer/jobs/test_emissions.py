@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.emissions import CarbonIntensity, of_region
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.prices.carbon_intensity import CarbonIntensity, of_region
 from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.profile_json import read_profile

@@ -8,27 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.jobs.clusters import Known
-from epochcast.analyzer.jobs.grouping import Group, group, grouped
+from epochcast.analyzer.jobs.clusters import Group
+from epochcast.analyzer.jobs.grouping import group, grouped
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Owner, Report
 
 from .made_reports import BEGAN, report
 
 
-def groups(*reports: Report, known: Iterable[Known] = ()) -> list[Group]:
+def groups(*reports: Report, known: Iterable[Group] = ()) -> list[Group]:
     return group({one.device.uuid: one for one in reports}, known)
 
 
-def known(groups: Iterable[Group], *reports: Report) -> list[Known]:
+def known(groups: Iterable[Group], *reports: Report) -> list[Group]:
     """What the store remembers of them."""
     since = {one.device.uuid: one.job_since or 0.0 for one in reports}
-    return [
-        Known(
-            one.id, one.grouped_by, one.title, min(since[uuid] for uuid in one.gpus), {uuid: since[uuid] for uuid in one.gpus}
-        )
-        for one in groups
-    ]
+    each = [(one, {uuid: since[uuid] for uuid in one.gpus}) for one in groups]
+    return [replace(one, since=min(members.values()), members=members) for one, members in each]
 
 
 def moved(report: Report, seconds: Iterable[float]) -> Report:

@@ -76,11 +76,11 @@ def test_an_unknown_precision_is_said_with_what_each_would_give(
     document = answer("predict", job, *targets)
     of = next(one["by_precision"] for one in document["predictions"] if one["gpu"] == "H100 SXM5")
     (note,) = (note for note in document["notes"] if "precision" in note)
-    assert f"on H100 SXM5 {of['tf32']:.2f}x in FP32 code, {of['mixed']:.2f}x in mixed precision; say which" in note
-    assert "FP32 code counts as TF32 from Ampere on" in note and "--precision fp32" in note
+    assert f"on H100 SXM5 {of['tf32']:.2f}x in FP32 code, {of['mixed']:.2f}x in mixed precision; state it" in note
+    assert "FP32 code counts as TF32 from Ampere on" in note and "TF32 off: state fp32" in note
     assert f"epochcast: {note}" in text("predict", job, *targets)
     (of_all,) = (note for note in answer("recommend", job)["notes"] if "precision" in note)
-    assert "x in FP32 code, " in of_all and "x in mixed precision; say which with --precision" in of_all
+    assert "x in FP32 code, " in of_all and "x in mixed precision; state it" in of_all
     assert f"{of_all}\n" in text("recommend", job, "--all")
     assert "precision (--precision)" in " ".join(text("recommend", job).split())
 
@@ -192,7 +192,7 @@ def test_what_the_job_is_counts_and_is_said(
     assert "the job is taken for training of type llm" in llm["notes"]
     assert "the job is taken for inference of type cnn, of the family resnet50" in network["notes"]
     assert "taken for inference by a cnn, family resnet" in network["predictions"][0]["why"]
-    (note,) = (note for note in unknown["notes"] if "--type" in note)
+    (note,) = (note for note in unknown["notes"] if "mean over types; state it" in note)
     assert note in text("recommend", job, "--all")
     assert "'gan' is not one of 'cnn', " in refusal("recommend", job, "--type", "gan")
     assert "has type 'rnn', and --type is 'cnn'; leave --type out" in refusal("predict", save(type="rnn"), "--type", "cnn")

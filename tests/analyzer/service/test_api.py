@@ -135,7 +135,7 @@ def test_a_trace_that_is_sent_may_say_what_its_job_is_and_where_it_may_run(clien
     assert declared["precision"] == {"mixed": 1.0} and mixed["by_precision"] == {}
     assert mixed["ratio"] == pytest.approx(between["by_precision"]["mixed"]) and mixed["ratio"] > between["ratio"]
     assert sent("predictions", precision="int8").status_code == sent("predictions", type="rcnn").status_code == 422
-    assert "its type, transformer, is from its command (vit); state --type to correct it" in unknown["notes"]
+    assert "its type, transformer, is from its command (vit); state the type to correct it" in unknown["notes"]
     stated = sent("predictions", type="llm", family="llama", inference="true").json()["notes"]
     assert "the job is taken for inference of type llm, of the family llama" in stated and "command" not in " ".join(stated)
     found = sent("detections").json()

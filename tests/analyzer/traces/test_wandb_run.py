@@ -28,7 +28,7 @@ from lab.evaluate.__main__ import main as evaluate
 from . import wandb_logs as logs
 
 GIB = 2**30
-OF_TYPE = "its type, llm, is from its configuration (llama); state --type to correct it"
+OF_TYPE = "its type, llm, is from its configuration (llama); state the type to correct it"
 
 
 @pytest.fixture

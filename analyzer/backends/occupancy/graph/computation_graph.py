@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from epochcast.analyzer.backends.network.operators import UNKNOWN
+from epochcast.analyzer.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,6 +50,13 @@ _PER_ELEMENT = {
     **dict.fromkeys(("concatenate", "copy", "pad", "index", "scatter", "create", "embedding", "random"), 0.0),
 }
 """Of each element written; one for every other operator."""
+
+
+SAMPLES = 1009
+"""The batch that is read where one may be chosen: tensors that grow with the batch are those whose elements this prime divides.
+
+Nothing has memory, so a large one costs nothing. One sample would do worse: torch then takes copies for views.
+"""
 
 
 @dataclass(frozen=True)
@@ -153,3 +165,78 @@ def flops(word: str, hyper: Mapping[str, float], read: float, written: float) ->
     if word in ("reduce", "arg_reduce", "scan"):
         return read
     return _PER_ELEMENT.get(word, 1.0) * written
+
+
+@dataclass
+class GraphBuilder:
+    """Collects operators and edges, in the order of execution.
+
+    Elements of a tensor are a pair, shape (2,): for the batch that is read, and how many of them for any batch.
+
+    Args:
+        batch: samples that are read.
+        every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
+
+    Attributes:
+        linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
+    """
+
+    batch: int
+    every_reached: bool = False
+    linear: bool = True
+    words: list[str] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    edges: dict[tuple[int, int], None] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def elements(self, elements: int, of_the_input: bool) -> Floats:
+        """Those of a tensor, which depends on the network's input or does not."""
+        if self.every_reached:
+            return np.array([elements, 0.0 if of_the_input else elements])
+        if elements and elements % self.batch**2 == 0:
+            self.linear = False
+        return np.array([elements, elements if elements % self.batch else 0.0])
+
+    def add(
+        self,
+        word: str,
+        operator: str,
+        hyper: Mapping[str, float],
+        read: Floats,
+        written: Floats,
+        weights: float,
+        floating: bool,
+        reads: Iterable[int],
+    ) -> int:
+        """Add the next operator; its number.
+
+        Args:
+            word: of the vocabulary.
+            operator: what its library calls it, which is noted where the word is unknown.
+            hyper: by HYPER_PARAMETERS, without those that are 0.
+            read, written: elements of activations.
+            weights: elements.
+            floating: whether it answers floating-point numbers.
+            reads: numbers of the operators whose answers it reads.
+        """
+        here = len(self.words)
+        if not self.every_reached and any(value and value % self.batch == 0 for value in hyper.values()):
+            self.linear = False
+        if word == UNKNOWN:
+            self.unknown[operator] += 1
+        self.words.append(word)
+        # FLOPs are proportional to what is read and written, so their fixed parts are to theirs
+        sizes = [(a, b, weights, flops(word, hyper, a, b)) for a, b in zip(read.tolist(), written.tolist(), strict=True)]
+        self.rows.append(([hyper.get(name, 0.0) for name in HYPER_PARAMETERS], *sizes, floating))
+        self.edges |= dict.fromkeys((writer, here) for writer in reads)
+        return here
+
+    def graph(self, name: str) -> ComputationGraph:
+        """What was collected, of the network of this name; raises InputError where there is nothing."""
+        if not self.words:
+            raise InputError(f"{name} has no operator that computes something; give a network")
+        hyper, sizes, fixed, floating = map(np.array, zip(*self.rows, strict=True))
+        edges = np.array(list(self.edges), dtype=np.int64).reshape(-1, 2).T
+        return ComputationGraph(
+            name, self.batch, tuple(self.words), hyper.astype(float), sizes, fixed, floating, edges, dict(self.unknown)
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -18,8 +19,7 @@ from epochcast.analyzer.backends.network.recording import (
     record_evaluation,
     references,
 )
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT, SAMPLES, ComputationGraph, GraphBuilder
 from epochcast.analyzer.backends.occupancy.graph.hyper_parameters import hyper_parameters
 from epochcast.analyzer.errors import InputError
 
@@ -143,7 +143,7 @@ class _Reading:
         """Make an operator a node of the graph."""
         builder, word = self.builder, word_of(name)
         statistics = [value for argument, value in arguments.items() if argument in _STATISTICS]
-        read, weights, reads, of_the_input = Elements(), 0, [], False
+        read, weights, reads, of_the_input = np.zeros(2), 0, [], False
         for tensor in inputs:
             memory, elements = self.memories[tensor.storage], tensor.elements
             if tensor in statistics:
@@ -161,7 +161,7 @@ class _Reading:
         ordered = references([arguments.get("mat1", arguments.get("batch1")), *arguments.values()])
         hyper = hyper_parameters(word, [tensor.meta for tensor in ordered], tuple(answers[0].meta.shape), arguments)
         counted = answers[:1] if word in RECURRENT else answers
-        written = sum((builder.elements(tensor.elements, of_the_input) for tensor in counted), Elements())
+        written = sum((builder.elements(tensor.elements, of_the_input) for tensor in counted), np.zeros(2))
         writer = builder.add(word, name, hyper, read, written, weights, answers[0].meta.is_floating_point(), reads)
         for tensor in answers:
             self.memories[tensor.storage] = _Memory(writer, of_the_input)

@@ -60,13 +60,13 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> tuple[li
     table = MeasuredTable(path, _TEXTS, "`epochcast simulate-packing --help` names all")
     if "gpu" in table.rows:
         names = table.texts("gpu").map(lambda name: catalog.resolve(name).name)
-        all_gpus = sorted(names.unique())
-        if gpu is None and len(all_gpus) > 1:
-            raise InputError(f"{table.name!r} is of {', '.join(all_gpus)}; say which by --gpu")
-        gpu = gpu or catalog[all_gpus[0]]
-        if gpu.name not in all_gpus:
-            raise InputError(f"{table.name!r} holds nothing on {gpu.name!r} but on {', '.join(all_gpus)}; name one of those")
+        known = ", ".join(sorted(names.unique()))
+        if gpu is None and names.nunique() > 1:
+            raise InputError(f"{table.name!r} is of {known}; say which by --gpu")
+        gpu = gpu or catalog[names.iloc[0]]
         table.rows = table.rows[names == gpu.name]
+        if table.rows.empty:
+            raise InputError(f"{table.name!r} holds nothing on {gpu.name!r} but on {known}; name one of those")
     # a figure that was not read is -1 or empty
     occupancy = table.numbers("sm_occupancy", -1.0, 1.0, instead=-1.0)
     utilisation = table.numbers("gpu_utilization_percent", -1.0, 100.0, instead=-1.0)

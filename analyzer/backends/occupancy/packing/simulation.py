@@ -37,7 +37,6 @@ class JobRun:
 
     Attributes:
         job: the job.
-        gpu: its number.
         start, finish: seconds; the latter is when it ends if nothing changes any more.
         left: of its seconds alone.
         failures: how often it ran out of memory before.
@@ -45,7 +44,6 @@ class JobRun:
     """
 
     job: PackedJob
-    gpu: int
     start: float
     left: float
     failures: int
@@ -59,20 +57,15 @@ def simulate(
     """Run the jobs on that many GPUs of ``memory`` bytes each: :data:`FIGURES`, and every job in the order of submission.
 
     Raises:
-        InputError: there is no job or no GPU, or a job needs more than a whole GPU has.
+        InputError: a job needs more than a whole GPU has.
     """
-    if not jobs or gpus < 1:
-        raise InputError(f"{len(jobs)} jobs on {gpus} GPUs: nothing to simulate; give at least one of each")
-    if not memory > 0:
-        raise InputError(f"a GPU with {memory:g} bytes of memory holds no job; give its memory in bytes")
     largest = max(jobs, key=attrgetter("memory"))
     if largest.memory > memory:
         raise InputError(
             f"job {largest.name!r} needs {largest.memory:.4g} bytes and a GPU has {memory:.4g}; "
             "give larger GPUs or leave the job out"
         )
-    cluster = [PackedGpu(memory) for _ in range(gpus)]
-    running: list[list[JobRun]] = [[] for _ in cluster]  # in the order of the GPU's jobs
+    running: list[list[JobRun]] = [[] for _ in range(gpus)]
     coming = deque(sorted(enumerate(jobs), key=lambda numbered: numbered[1].arrival))
     waiting: list[tuple[int, PackedJob]] = []
     failures = [0] * len(jobs)
@@ -83,7 +76,11 @@ def simulate(
     while True:
         while coming and coming[0][1].arrival <= now:  # all at once: the policy chooses among them
             waiting.append(coming.popleft())
-        while waiting and (placement := policy([job for _, job in waiting], cluster)) is not None:
+        while waiting:
+            cluster = [PackedGpu(memory, [run.job for run in own]) for own in running]
+            placement = policy([job for _, job in waiting], cluster)
+            if placement is None:
+                break
             number, job = waiting.pop(placement[0])
             place = placement[1]
             if job.memory > cluster[place].free_memory:
@@ -91,14 +88,11 @@ def simulate(
                 waiting.append((number, replace(job, predicted_memory=job.memory)))
                 continue
             changed.add(place)
-            cluster[place].jobs.append(job)
-            runs[number] = JobRun(jobs[number], place, now, job.duration, failures[number])
+            runs[number] = JobRun(jobs[number], now, job.duration, failures[number])
             running[place].append(runs[number])
         while changed:
             place = changed.pop()
-            for run, factor in zip(running[place], slowdown(cluster[place].jobs), strict=True):
-                if not 1 <= factor < float("inf"):
-                    raise ValueError(f"{[job.name for job in cluster[place].jobs]} cannot run together: slowdown {factor}")
+            for run, factor in zip(running[place], slowdown([run.job for run in running[place]]), strict=True):
                 run.slowdown, run.finish = factor, now + run.left * factor
         ends = [run.finish for own in running for run in own]
         if not ends and not coming:
@@ -109,9 +103,8 @@ def simulate(
             occupancy_seconds[place] += min(1.0, sum(run.job.occupancy / run.slowdown for run in own)) * (event - now)
             for run in own:
                 run.left -= (event - now) / run.slowdown
-            for run in [run for run in own if run.finish <= event]:
-                del cluster[place].jobs[own.index(run)]
-                own.remove(run)
+            running[place] = [run for run in own if run.finish > event]
+            if len(running[place]) < len(own):
                 changed.add(place)
         now = event
     done = [runs[number] for number in range(len(jobs))]

@@ -3,21 +3,19 @@
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.graph_builder import Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, GraphBuilder
 
 
 def residual(batch: int = 4) -> ComputationGraph:
     """A dense layer, a second one whose dropped answer is added to it, a mask, and a concatenation of all."""
-    builder, x, mask = GraphBuilder(batch), Elements(6.0 * batch), Elements(6.0, 6.0)
+    builder, x, mask = GraphBuilder(batch), np.array([6.0 * batch, 0.0]), np.array([6.0, 6.0])
     builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [])
     builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [0])
     builder.add("dropout", "dropout", {}, x, x, 0.0, True, [1])
     builder.add("add", "add", {}, x + x, x, 0.0, True, [2, 0])
-    builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
+    builder.add("create", "triu", {}, np.zeros(2), mask, 0.0, True, [])
     builder.add("unknown", "mine::op", {}, x + mask, x, 0.0, True, [3, 4])
-    both = Elements(12.0 * batch)
-    builder.add("concatenate", "cat", {}, both, both, 0.0, True, [3, 5])
+    builder.add("concatenate", "cat", {}, 2 * x, 2 * x, 0.0, True, [3, 5])
     return builder.graph("residual")
 
 

@@ -49,18 +49,9 @@ def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
     assert liar.job is jobs[1]
 
 
-@pytest.mark.parametrize(
-    ("jobs", "gpus", "memory", "message"),
-    [
-        ([], 1, MEMORY, "nothing to simulate"),
-        ([job()], 0, MEMORY, "nothing to simulate"),
-        ([job()], 1, 0.0, "holds no job"),
-        ([job("huge", memory=9e9)], 1, MEMORY, "'huge' needs 9e\\+09 bytes and a GPU has 8e\\+09"),
-    ],
-)
-def test_what_cannot_run_is_refused(jobs: list[PackedJob], gpus: int, memory: float, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        simulate(jobs, gpus, memory, slot, none)
+def test_a_job_larger_than_a_gpu_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'huge' needs 9e\+09 bytes and a GPU has 8e\+09"):
+        simulate([job("huge", memory=9e9)], 1, MEMORY, slot, none)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What networks are put together from: convolutions with batch normalisation, branches, residual connections; and LeNet-5."""
+"""What networks are put together from: convolutions with batch normalisation, branches, residual connections."""
 
 from torch import Tensor, add, cat, nn
 
@@ -53,19 +53,3 @@ def conv_norm(
 def classifier(features: int, classes: int) -> nn.Sequential:
     """Build the head of all but the oldest networks: the mean over the image and one dense layer; it answers logits."""
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(features, classes))
-
-
-def lenet5(image_size: int, classes: int) -> nn.Module:
-    """Build LeNet-5: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998, section II-B.
-
-    As the paper trains it: three input channels, max pooling and ReLU, and all maps joined in the second convolution.
-    """
-    left = ((image_size - 4) // 2 - 4) // 2
-    return nn.Sequential(
-        *(nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-        nn.Flatten(),
-        *(nn.Linear(16 * left * left, 120), nn.ReLU(inplace=True)),
-        *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
-        nn.Linear(84, classes),
-    )
