@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 
 _ALIGNMENT = 64  # elements between two tensors of the same memory, so that each begins on a cache line of its own
 

@@ -7,17 +7,19 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models import Configuration, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, keep_distinct
-from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.trace import trace
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
+from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.backends.network.attention import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
@@ -28,7 +30,7 @@ from lab.growing_table import GrowingTable
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
 _HEAD_DIMS = (64, 96, 128)
 
-COLUMNS = ("gpu", "op", "shape", "precision", "pass", "seconds", "iqr_seconds", "flops", "bytes", "torch", "driver")
+COLUMNS = (*CORPUS_COLUMNS, "shape", "precision", "iqr_seconds", "torch", "driver")
 """``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:mod:`.operator_text`), ``precision``
 that of the operator itself, ``pass`` forward or backward; times are medians over rounds and the range of the middle half."""
 
@@ -159,7 +161,8 @@ def _row(item: PlannedOperator) -> dict[str, object]:
     """What is known of an operator before it is measured."""
     operator = item.operator
     identity = (operator.name, operator.phase, item.computed, operator_text(operator))
-    return {**dict(zip(_IDENTITY, identity, strict=True)), "flops": operator.flops, "bytes": operator.bytes}
+    (shape,) = shapes_of([operator], replace(item.precision, fp8=False)).to_dict("records")
+    return {**dict(zip(_IDENTITY, identity, strict=True)), **{str(name): cell for name, cell in shape.items()}}
 
 
 def random_operators(dtype: str, rng: random.Random) -> Iterator[Operator]:

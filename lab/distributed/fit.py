@@ -74,9 +74,7 @@ def fit_coefficients(
     model = DistributedModel(
         coefficients,
         operators,
-        runs=len(runs),
         gpus=tuple(sorted({run.gpu for run in runs})),
-        precisions=tuple(sorted({run.job.precision for run in runs})),
         parameters=evaluator.parameters(runs),
     )
     return model, {

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of
-from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
@@ -51,7 +51,7 @@ def fit_operators(corpus: pd.DataFrame, catalog: Catalog) -> OperatorModel:
     if not families:
         raise InputError(f"the corpus has {len(corpus)} operators; learning needs {_FEWEST} of a family on a GPU")
     names = {gpu for model in families.values() for gpu, _ in model.rates}
-    boards = {name: Board(catalog[name].tdp, catalog[name].compute_capability) for name in sorted(names)}
+    boards = {name: (catalog[name].tdp, catalog[name].compute_capability) for name in sorted(names)}
     return OperatorModel(families, boards)
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, FORMATS, read_corpus
+from epochcast.analyzer.backends.distributed.operator_time import corpus
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, checked
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from lab.distributed.operator_rows import pass_row
-
-__all__ = ["read_corpus"]
 
 
 def _neusight(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
@@ -50,4 +49,15 @@ def _neusight_row(op: str, sizes: Mapping[str, int], file: Path) -> tuple[object
     raise InputError(f"{file.name}: unknown operator {op!r}; known are bmm, linear, {', '.join((*_NORMS, *_TENSORS))}")
 
 
-FORMATS.insert(0, ({"OPName", "Latency", "Device"}, _neusight))
+def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
+    """Read a corpus, a table of NeuSight's, or all of a folder that are one of them; raises InputError where there is none."""
+    tables = []
+    for file in sorted(each for each in path.iterdir() if ".csv" in each.suffixes) if path.is_dir() else [path]:
+        columns = set(pd.read_csv(file, nrows=0)) if path.is_dir() or (path.is_file() and path.stat().st_size) else set()
+        if {"OPName", "Latency", "Device"} <= columns:
+            tables.append(checked(_neusight(pd.read_csv(file), file, catalog), file))
+        elif not path.is_dir() or columns >= set(CORPUS_COLUMNS):
+            tables.append(corpus.read_corpus(file, catalog))
+    if not tables:
+        raise InputError(f"{str(path)!r} holds no CSV file of operators; give a table of measured operators")
+    return pd.concat(tables, ignore_index=True)

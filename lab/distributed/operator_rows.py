@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS
 
 FAMILIES = ("linear", "bmm", "attention", "convolution", "normalisation", "softmax", "elementwise")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 
 
 def operator_text(operator: Operator) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Weight
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from lab.convmeter.device import Device, Timing, check_device, cpu_name, tf32
 from lab.distributed.arguments import RandomMemory, runnable
 from lab.distributed.operator_text import operator_text

@@ -22,7 +22,7 @@ def read_operators(catalog: Catalog) -> pd.DataFrame:
     """One row per measured operator, columns of a corpus; GPUs that the catalogue does not have are left out."""
     tables = [read_corpus(public(f"distributed/neusight_ops_{family}.csv.gz"), catalog) for family in _NEUSIGHT]
     tables += [read_products(public("operators/gemm.csv.gz")), read_attention(public("operators/attention.csv.gz"))]
-    tables.append(read_corpus(ROOT / "data" / "h200" / "op_bench" / "ops.csv", catalog))
+    tables.append(read_corpus(ROOT / "data" / "h200" / "op_bench" / "operators.csv", catalog))
     every = pd.concat(tables, ignore_index=True)
     return every[every["gpu"].isin(set(catalog))].reset_index(drop=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
 from lab.speed.page import public
 

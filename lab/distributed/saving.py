@@ -19,12 +19,7 @@ def save_model(model: DistributedModel, folder: Path) -> None:
     """
     state = {
         "coefficients": model.coefficients,
-        "fitted_on": {
-            "runs": model.runs,
-            "gpus": model.gpus,
-            "precisions": model.precisions,
-            "parameters": model.parameters,
-        },
+        "fitted_on": {"gpus": model.gpus, "parameters": model.parameters},
         "operators": _state(model.operators),
     }
     arrays = {name: family.trees.arrays() for name, family in model.operators.families.items()}
@@ -34,7 +29,7 @@ def save_model(model: DistributedModel, folder: Path) -> None:
 def _state(model: OperatorModel) -> dict[str, Any]:
     """The operator model but for its trees."""
     return {
-        "boards": model.boards,
+        "boards": {gpu: {"tdp": tdp, "compute_capability": cc} for gpu, (tdp, cc) in model.boards.items()},
         "families": {
             name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
             for name, family in model.families.items()

@@ -10,18 +10,17 @@ from dataclasses import replace
 
 import torch
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.links import Link
-from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import Gpu
 from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes, copy_bandwidth
 from lab.distributed.profile_cache import ProfileCache
 
-NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
+NO_LINK = Link(name="this machine", bandwidth=1.0, latency=0.0)
 """Over which one process sends nothing."""
 
 AS_MEASURED = Coefficients(gap=0.0, optimizer=1.0)
@@ -72,11 +71,12 @@ def main(arguments: list[str] | None = None) -> None:
         precision=asked.precision,
     )
     predictor, gpu = predictor_here(asked.model, asked.recipe), this_machine()
-    parts = (predictor.graphs.graph(job).before, *predictor.graphs.graph(job).blocks, predictor.graphs.graph(job).after)
     times = predictor.times(gpu, job)
-    times.seconds([operator for block in parts for operator in block.operators])  # all in the same rounds
+    times.seconds(
+        [operator for block in predictor.graphs.graph(job).parts for operator in block.operators]
+    )  # all in the same rounds
     iteration = predictor.iteration(gpu, job)
-    answer = {"seconds": iteration.seconds, "compute": iteration.compute, "optimizer": iteration.optimizer}
+    answer = {"seconds": iteration.seconds, "compute": iteration.parts.compute, "optimizer": iteration.parts.optimizer}
     print(json.dumps({**answer, "threads": torch.get_num_threads()}))
 
 

@@ -23,10 +23,10 @@ from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
 from epochcast.analyzer.backends.convmeter.metrics import known_metrics, read_points
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
-from epochcast.analyzer.backends.distributed.search import SearchSpace, search
+from epochcast.analyzer.backends.distributed.search import Search
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
@@ -55,7 +55,8 @@ def distributed() -> Iterator[str]:
     flags = ["--dp", "8", "--tp", "8", "--pp", "8", "--global-batch", "1536", "--recomputation", "full"]
     yield f"as a command: {command('distributed', '--model', MODEL, '--gpu', GPU, *flags):.1f} s"
     began = time.perf_counter()
-    answer = search(predictor(), TrainingConfiguration(global_batch=1536), [(gpu, 512)], SearchSpace())
+    answer = Search(predictor(), TrainingConfiguration(global_batch=1536))
+    answer.run([(gpu, 512)])
     yield f"search over 512 GPUs: {len(answer.candidates)} configurations fit; {time.perf_counter() - began:.1f} s"
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.regressor import load_catalog
 from lab.rivals.convmeter import FORMS
 from lab.rivals.distributed import RECIPES
@@ -27,7 +27,7 @@ def test_a_form_learns_the_papers_equation(form: str) -> None:
 
 def test_recipes_of_one_job() -> None:
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     gpu = CATALOG.resolve("A100 SXM4 80GB")
     job = TrainingConfiguration(tensor=2, data=2, global_batch=4, sequence_length=128, precision="fp16")

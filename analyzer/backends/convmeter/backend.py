@@ -25,7 +25,7 @@ from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNet
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
-from epochcast.analyzer.backends.distributed.rent import cheapest_rent, price_notes
+from epochcast.analyzer.backends.rent import cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, KINDS
-from epochcast.analyzer.backends.distributed.memory import CONTEXT_BYTES, FRAGMENTED
+from epochcast.analyzer.backends.distributed.plan.memory import CONTEXT_BYTES, FRAGMENTED
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.words import number
 

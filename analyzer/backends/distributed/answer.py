@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Memory
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
+_EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
+
 
 class Parts(AnswerPart):
     """What the seconds of an iteration are made of; they add up to it."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
     bubble: Annotated[
@@ -28,20 +28,68 @@ class Parts(AnswerPart):
     pipeline_parallel: Annotated[float, Field(title="pipeline communication")]
     optimizer: Annotated[float, Field(title="optimizer step")]
 
-    def times(self, factor: float, exchange_factor: float) -> Self:
-        """All parts multiplied, communication by a factor of its own."""
-        others = {name: seconds * (exchange_factor if name in EXCHANGES else factor) for name, seconds in self._others.items()}
-        return self.model_copy(update={"compute": {kind: factor * each for kind, each in self.compute.items()}, **others})
-
     @property
     def _others(self) -> dict[str, float]:
         return {name: seconds for name, seconds in self if name != "compute"}
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole iteration."""
+        return float(sum((*self.compute.values(), *self._others.values())))
+
+    @property
+    def exchanges(self) -> float:
+        """Seconds of communication."""
+        return self.tensor_parallel + self.data_parallel + self.pipeline_parallel
+
+    def times(self, factor: float, exchange_factor: float) -> Self:
+        """All parts multiplied, communication by a factor of its own."""
+        others = {name: seconds * (exchange_factor if name in _EXCHANGES else factor) for name, seconds in self._others.items()}
+        return self.model_copy(update={"compute": {kind: factor * each for kind, each in self.compute.items()}, **others})
 
     @property
     def labelled(self) -> dict[str, float]:
         """Kinds of operators, the longest first, then the other parts under their labels."""
         others = {type(self).model_fields[name].title or name: seconds for name, seconds in self._others.items()}
         return dict(sorted(self.compute.items(), key=lambda part: -part[1])) | others
+
+
+class Memory(AnswerPart):
+    """Bytes on the fullest GPU."""
+
+    weights: Annotated[float, Field(title="weights")]
+    gradients: Annotated[float, Field(title="gradients")]
+    optimizer: Annotated[float, Field(title="optimizer states")]
+    activations: Annotated[float, Field(title="activations")]
+    total: Annotated[float, Field(title="in all")]
+    capacity: Annotated[float, Field(title="available")]
+    fits: bool
+
+    @classmethod
+    def of(cls, capacity: float, **parts: float) -> Memory:
+        """Add up the parts (``weights``, ``gradients``, ``optimizer``, ``activations``) and compare them with the capacity."""
+        total = sum(parts.values())
+        return cls(**parts, total=total, capacity=capacity, fits=total <= capacity)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What a recipe says of one training iteration (all micro-batches, gradient reduction, optimizer step).
+
+    Attributes:
+        parts: seconds.
+        memory: of the fullest GPU.
+        notes: what was assumed, a sentence each.
+    """
+
+    parts: Parts
+    memory: Memory
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole."""
+        return self.parts.seconds
 
 
 class IterationCost(Rented):
@@ -69,13 +117,13 @@ class IterationPrediction(AnswerPart):
     low: Annotated[float | None, Field(description="Lower end of the 90 % interval; null if the recipe gives none.")]
     high: Annotated[float | None, Field(description="Upper end of the 90 % interval; null if the recipe gives none.")]
 
-    gpu: Annotated[str, Field(description="Or the measured CPU.")]
+    gpu: str
     gpus: int
     samples_per_second: float
     tokens_per_second: float | None
-    mfu: Annotated[float | None, Field(description="Share of the GPUs' peak that the model's operations use; null on a CPU.")]
+    mfu: Annotated[float, Field(description="Share of the GPUs' peak that the model's operations use.")]
     parts: Parts
-    memory: Memory | None
+    memory: Memory
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
 
     @property
@@ -83,11 +131,6 @@ class IterationPrediction(AnswerPart):
         """For a sentence that says the seconds."""
         known = self.low is not None and self.high is not None
         return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
-
-    @property
-    def fitting(self) -> bool:
-        """Whether it is known to fit into memory."""
-        return self.memory is not None and self.memory.fits
 
 
 class DistributedAnswer(IterationPrediction, Answer):
@@ -101,7 +144,6 @@ class DistributedAnswer(IterationPrediction, Answer):
     model_flops: float
     parts_low: Parts | None
     parts_high: Parts | None
-    memory: Memory
     gpus_per_node: int
     intra: str
     inter: str | None
@@ -119,14 +161,14 @@ class DistributedAnswer(IterationPrediction, Answer):
             self._headline(),
             self._made_of(),
             self._memory(),
-            "" if self.mfu is None else self.cost.text(self.iterations) if self.cost else unknown,
+            self.cost.text(self.iterations) if self.cost else unknown,
             "\n".join(sentences(self.evidence, self.assumptions)),
         ]
         return "\n\n".join(part for part in parts if part)
 
     def _headline(self) -> str:
         job = self.job
-        where = self.gpu if self.mfu is None else f"{self.gpus} {self.gpu}"
+        where = f"{self.gpus} {self.gpu}"
         if self.inter:
             where += f" in nodes of {self.gpus_per_node}, {self.intra}, {self.inter} between nodes"
         elif self.gpus > 1:
@@ -134,12 +176,13 @@ class DistributedAnswer(IterationPrediction, Answer):
         rates = [f"{number(self.samples_per_second)} samples/s"]
         if self.tokens_per_second is not None:
             rates.append(f"{number(self.tokens_per_second)} tokens/s")
-        flops = _flops_text(self.model_flops / self.seconds / self.gpus)
+        flops = self.model_flops / self.seconds / self.gpus
+        rate = f"{number(flops / 1e12)} TFLOP/s" if flops >= 1e12 else with_prefix(flops, "FLOP/s")
         lines = [
             f"{self.model} on {where}",
             f"{job.text}; global batch {job.global_batch} in {count(job.micro_batches, 'micro-batch', 'micro-batches')}",
-            f"{seconds_text(self.seconds)} per iteration{self.interval}: {', '.join(rates)}; "
-            + (flops if self.mfu is None else f"{flops} per GPU, {100 * self.mfu:.1f} % of its peak"),
+            f"{seconds_text(self.seconds)} per iteration{self.interval}: {', '.join(rates)}; {rate} per GPU, "
+            f"{100 * self.mfu:.1f} % of its peak",
         ]
         if self.total_seconds is not None:
             lines.append(f"{self.iterations} iterations: {seconds_text(self.total_seconds)}")
@@ -157,15 +200,10 @@ class DistributedAnswer(IterationPrediction, Answer):
     def _memory(self) -> str:
         titles = {name: field.title for name, field in Memory.model_fields.items() if field.title}
         rows = [(title, f"{getattr(self.memory, name) / 2**30:.2f}") for name, title in titles.items()]
-        text = table(("memory" if self.mfu is None else "memory of the fullest GPU", "GiB"), rows)
+        text = table(("memory of the fullest GPU", "GiB"), rows)
         return f"{text}\n{self.verdict}" if self.fits else text
 
 
 def sentences(evidence: Sequence[str], assumptions: Sequence[str]) -> list[str]:
     """What an answer rests on, a line each."""
     return [*(f"based on: {sentence}" for sentence in evidence), *(f"assumed: {sentence}" for sentence in assumptions)]
-
-
-def _flops_text(value: float) -> str:
-    """FLOP/s with three significant digits."""
-    return f"{number(value / 1e12)} TFLOP/s" if value >= 1e12 else with_prefix(value, "FLOP/s")

@@ -13,7 +13,7 @@ from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.comparison import ComparisonAnswer
-    from epochcast.analyzer.backends.distributed.search_answer import SearchAnswer
+    from epochcast.analyzer.backends.distributed.search import SearchAnswer
 
 
 class Distributed(Plugin):
@@ -32,8 +32,7 @@ class Distributed(Plugin):
     \b
     Example: epochcast predict-model distributed --model LLaMA-3.1-8B \\
                  --gpu "A100 SXM4 80GB" --dp 8 --tp 4 --pp 2 --global-batch 256 \\
-                 --precision amp-bf16 --recomputation full \\
-                 --timeline iteration.json
+                 --precision amp-bf16 --recomputation full
              epochcast predict-model distributed --model GPT-3-175B \\
                  --gpu "A100 SXM4 80GB" --global-batch 1536 --search \\
                  --gpus-total 512
@@ -54,7 +53,7 @@ class Distributed(Plugin):
 
         resolved = Resolved(question, self._settings)
         if question.search:
-            from epochcast.analyzer.backends.distributed.search_answer import search_all
+            from epochcast.analyzer.backends.distributed.search import search_all
 
             return search_all(resolved)
         if question.compare:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from itertools import product
 
 from epochcast.analyzer.backends.distributed.answer import IterationPrediction
-from epochcast.analyzer.backends.distributed.precision import precision_named, require
+from epochcast.analyzer.backends.distributed.plan.precision import available, precision_named, require
 from epochcast.analyzer.backends.distributed.resolved import Resolved
-from epochcast.analyzer.backends.distributed.search import available, degrees
+from epochcast.analyzer.backends.distributed.search import divisors
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import seconds_text, table
-from epochcast.regressor import Gpu
-
-Degrees = tuple[int, int, int]
-
-
-class Refused(AnswerPart):
-    """Degrees that are impossible, and why."""
-
-    data: int
-    tensor: int
-    pipeline: int
-    why: str
 
 
 class ComparisonAnswer(Answer):
@@ -33,75 +21,71 @@ class ComparisonAnswer(Answer):
     model: str
     gpu: str
     rows: list[IterationPrediction]
-    refused: list[Refused]
+    refused: dict[str, str]
 
     @property
     def status(self) -> int:
         """1 where none fits into memory."""
-        return 0 if any(row.fitting for row in self.rows) else 1
+        return 0 if any(row.memory.fits for row in self.rows) else 1
+
+    @property
+    def _seconds(self) -> dict[str, dict[str, float | None]]:
+        """By precision and by (d, t, p), in their order; None: out of memory."""
+        seconds: dict[str, dict[str, float | None]] = {}
+        for row in self.rows:
+            seconds.setdefault(row.job.precision, {})[str(row.job.degrees)] = row.seconds if row.memory.fits else None
+        return seconds
 
     @property
     def text(self) -> str:
         """A table of degrees and precisions; what is out of memory is marked."""
-        cells = {(row.job.degrees, row.job.precision): seconds_text(row.seconds) if row.fitting else "OOM" for row in self.rows}
-        precisions = list(dict.fromkeys(row.job.precision for row in self.rows))
-        rows = [
-            [str(strategy), *(cells.get((strategy, name), "-") for name in precisions)]
-            for strategy in dict.fromkeys(row.job.degrees for row in self.rows)
+        seconds, fitting = self._seconds, [row.seconds for row in self.rows if row.memory.fits]
+        strategies = dict.fromkeys(str(row.job.degrees) for row in self.rows)
+        cells = [
+            [
+                name,
+                *("-" if name not in own else seconds_text(each) if (each := own[name]) else "OOM" for own in seconds.values()),
+            ]
+            for name in strategies
         ]
-        fitting = [row.seconds for row in self.rows if row.fitting]
-        spread = (
-            f"the slowest takes {max(fitting) / min(fitting):.2g} times as long as the fastest" if fitting else "nothing fits"
-        )
+        spread = f"the slowest takes {max(fitting) / min(fitting):.2g} times as long as the fastest" if fitting else ""
         return "\n".join(
             [
                 f"{self.model} on {self.gpu}: time of one iteration by (data, tensor, pipeline) and precision",
-                table(("(d, t, p)", *precisions), rows),
-                spread,
-                *(f"({each.data}, {each.tensor}, {each.pipeline}): {each.why}" for each in self.refused),
+                table(("(d, t, p)", *seconds), cells),
+                spread or "nothing fits",
+                *(f"{degrees}: {why}" for degrees, why in self.refused.items()),
             ]
         )
 
     @property
     def chart(self) -> Chart:
         """A bar for each, those of a strategy side by side."""
-        seconds = {(row.job.degrees, row.job.precision): row.seconds if row.fitting else None for row in self.rows}
-        strategies = list(dict.fromkeys(row.job.degrees for row in self.rows))
-        names = ["({}, {}, {})".format(*degrees) for degrees in strategies]
-        bars = [
-            Line(precision, names, [seconds.get((degrees, precision), math.nan) for degrees in strategies])
-            for precision in dict.fromkeys(row.job.precision for row in self.rows)
-        ]
+        names = list(dict.fromkeys(str(row.job.degrees) for row in self.rows))
+        bars = [Line(precision, names, [own.get(name, math.nan) for name in names]) for precision, own in self._seconds.items()]
         counts = " or ".join(map(str, sorted({row.job.gpus for row in self.rows})))
         title = f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}"
         return Chart({title: bars}, "degrees of data, tensor and pipeline parallelism", "one iteration", "s")
 
 
 def compare(resolved: Resolved) -> ComparisonAnswer:
-    """Predict every precision and strategy; raises InputError where all are impossible."""
+    """Predict every strategy in the precisions that are named, else in all of the GPU; raises InputError where none can be."""
     gpu, question = resolved.gpus[0], resolved.question
-    chosen = list(degrees(question.gpus_total[0]))
+    count = question.gpus_total[0]
+    for name in question.precision or ():
+        require(gpu, precision_named(name))
     rows: list[IterationPrediction] = []
-    refused: dict[Degrees, str] = {}
-    for precision in _precisions(question.precision or (), gpu):
-        for data, tensor, pipeline in chosen:
+    refused: dict[str, str] = {}
+    for precision in dict.fromkeys(question.precision or available(gpu)):
+        for tensor, pipeline in product(divisors(count), repeat=2):
+            if count % (tensor * pipeline):
+                continue
+            data = count // (tensor * pipeline)
             try:
                 job = resolved.sharded(gpu, resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision))
-                iteration = resolved.predictor.iteration(gpu, job)
-                memory = resolved.predictor.prepared(gpu, job).memory
+                rows.append(resolved.configuration(gpu, job, resolved.predictor.iteration(gpu, job), None))
             except InputError as error:
-                refused[data, tensor, pipeline] = str(error)
-                continue
-            rows.append(resolved.configuration(gpu, job, iteration, memory, None))
+                refused[f"({data}, {tensor}, {pipeline})"] = str(error)
     if not rows:
         raise InputError(next(iter(refused.values())))
-    impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]
-    return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=impossible)
-
-
-def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:
-    """The requested precisions, which the GPU must have; else all that it has."""
-    requested = dict.fromkeys(names)
-    for name in requested:
-        require(gpu, precision_named(name))
-    return tuple(requested) or available(gpu)
+    return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=refused)

@@ -14,12 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob
-from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
-from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Iteration
-from epochcast.regressor import Gpu
+from epochcast.analyzer.backends.distributed.models.graph import Graph
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 
 TABLE = Path(__file__).with_name("held_out.csv")
 
@@ -59,28 +60,17 @@ class HeldOutErrors:
         """Square of the interval's half-width, of logarithms."""
         return math.log(self.factor) ** 2
 
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        sheets = f" (by data sheets {self.roofline:.1f} %)" if self.roofline > self.mape else ""
+        return f"{self.n} {self.measured}, {self.left_out}, were {self.mape:.1f} % off on average{sheets}"
+
 
 @cache
-def held_out() -> tuple[HeldOutErrors, ...]:
-    """All rows of the table."""
-    numbers = {"bits": int, "n": int, "groups": int, "mape": float, "roofline": float, "factor": float}
+def _held_out() -> list[HeldOutErrors]:
     with TABLE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return tuple(HeldOutErrors(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)
-
-
-def kind_of(graph: Graph) -> Kind:
-    """Where most of the FLOPs are."""
-    flops: dict[bool, float] = {True: 0.0, False: 0.0}
-    for block in (graph.before, *graph.blocks, graph.after):
-        for operator in block.operators:
-            flops[operator.kind == "convolution"] += operator.flops
-    return "convolutions" if flops[True] > flops[False] else "products"
-
-
-def bits_of(precision: Precision) -> int:
-    """Bits of the operands of matrix products: TF32's are FP32 numbers in memory; FP8's count as 16, which were measured."""
-    return 32 if precision.products in ("float32", "tf32", "float64") else 16
+        return TypeAdapter(list[HeldOutErrors]).validate_python(list(csv.DictReader(file)))
 
 
 @dataclass(frozen=True)
@@ -101,30 +91,32 @@ class Evidence:
 
 
 def evidence_of(
-    measured_here: bool, fitted: DistributedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
+    measured_here: bool, fitted: DistributedModel, prepared: PreparedJob, graph: Graph, iteration: Iteration
 ) -> Evidence:
     """Evidence for an answer of the recipe ``default``.
 
     Args:
         measured_here: whether the operators themselves were measured on the GPU.
         fitted: the efficiencies and operator times in use.
-        gpu: of the answer.
         prepared: the job on its cluster.
         graph: of its model.
         iteration: the answer.
     """
-    job, precision = prepared.job, precision_named(prepared.job.precision)
-    kind, bits = kind_of(graph), bits_of(precision)
+    job, gpu, precision = prepared.job, prepared.cluster.gpu, precision_named(prepared.job.precision)
+    operators = [operator for block in graph.parts for operator in block.operators]
+    convolved = sum(operator.flops for operator in operators if operator.kind == "convolution")
+    kind: Kind = "convolutions" if convolved > sum(operator.flops for operator in operators) / 2 else "products"
+    # TF32's operands are FP32 numbers in memory; FP8's count as 16, which were measured.
+    bits = 32 if precision.products in ("float32", "tf32") else 16
     covered: list[str] = []
     missing: list[str] = []
     if measured_here:
         row = row_of("operators", 0, "measured")
     else:
-        by_operators = bits == 32
-        known = fitted.operators.measured(gpu.name, precision.products) if by_operators else gpu.name in fitted.gpus
+        known = fitted.operators.measured(gpu.name, precision.products) if bits == 32 else gpu.name in fitted.gpus
         row = row_of(kind, bits, "measured" if known else "new")
         if not known:
-            covered.append(f"no {'operator' if by_operators else 'training'} in {precision.name} was measured on {gpu.name}")
+            covered.append(f"no {'operator' if bits == 32 else 'training'} in {precision.name} was measured on {gpu.name}")
     if precision.fp8:
         missing.append("no training in FP8 was measured, only products")
     if job.gpus > 1 and (kind, bits) != ("products", 16):
@@ -134,47 +126,31 @@ def evidence_of(
     if kind == "convolutions":
         covered.append("convolutions were measured on one GPU; `epochcast predict-model convmeter` is more accurate")
     source = "measured operators of this GPU" if measured_here else "learned from measured operators"
-    sentences = [f"operator times: {source}", _rests_on(row)]
-    variance = row.variance + len(missing) * _unmeasured()
+    rests_on = [f"operator times: {source}", row.text]
+    # What an unmeasured thing adds, as the operators of 32 bits show it of a GPU.
+    unmeasured = row_of("products", 32, "new").variance - row_of("products", 32, "measured").variance
+    variance = row.variance + len(missing) * unmeasured
     exchanges = row_of("exchanges", 0, "measured" if prepared.cluster.measured else "new")
     if job.gpus > 1:
         if prepared.cluster.measured:
-            sentences.append(_rests_on(exchanges))
+            rests_on.append(exchanges.text)
         else:
-            covered.append(f"all-reduces over {prepared.cluster.intra.name} were not measured; {_rests_on(exchanges)}")
-            share = sum(getattr(iteration, name) for name in EXCHANGES) / iteration.seconds
-            variance += share**2 * exchanges.variance
+            covered.append(f"all-reduces over {prepared.cluster.intra.name} were not measured; {exchanges.text}")
+            variance += (iteration.parts.exchanges / iteration.seconds) ** 2 * exchanges.variance
+    if fitted.parameters is not None:
+        size, (low, high) = graph.parameters(job.tensor), fitted.parameters
+        if not low <= size <= high:
+            fitted_on = f"{low / 1e9:.3g} to {high / 1e9:.3g}"
+            missing.append(f"the model has {size / 1e9:.3g} billion parameters; measured models had {fitted_on}")
     return Evidence(
         factor=math.exp(math.sqrt(variance)),
         exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
-        rests_on=tuple(sentences),
-        not_measured=(*covered, *missing, *_size(fitted, graph, job.tensor)),
+        rests_on=tuple(rests_on),
+        not_measured=(*covered, *missing),
     )
-
-
-def _size(fitted: DistributedModel, graph: Graph, tensor: int) -> tuple[str, ...]:
-    """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
-    if fitted.parameters is None:
-        return ()
-    size, (low, high) = graph.parameters(tensor), fitted.parameters
-    if low <= size <= high:
-        return ()
-    text = " to ".join(f"{number / 1e9:.3g}" for number in (low, high))
-    return (f"the model has {size / 1e9:.3g} billion parameters; measured models had {text}",)
 
 
 def row_of(kind: Kind, bits: int, gpu: Literal["measured", "new"]) -> HeldOutErrors:
     """The row of a GPU that was measured or not; where the table has but one of them, that."""
-    rows = {row.gpu: row for row in held_out() if (row.kind, row.bits) == (kind, bits)}
+    rows = {row.gpu: row for row in _held_out() if (row.kind, row.bits) == (kind, bits)}
     return rows.get(gpu) or next(iter(rows.values()))
-
-
-def _unmeasured() -> float:
-    """Variance that a GPU adds that was not measured, as the operators of 32 bits show it."""
-    new, measured = (row_of("products", 32, gpu) for gpu in ("new", "measured"))
-    return new.variance - measured.variance
-
-
-def _rests_on(row: HeldOutErrors) -> str:
-    sheets = f" (by data sheets {row.roofline:.1f} %)" if row.roofline > row.mape else ""
-    return f"{row.n} {row.measured}, {row.left_out}, were {row.mape:.1f} % off on average{sheets}"

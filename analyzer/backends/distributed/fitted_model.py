@@ -6,14 +6,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates
-from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel
 from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 
 SHIPPED = Path(__file__).with_name("shipped")
 """By `lab/speed/distributed/fit_shipped.py`."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Efficiencies of trainings, dimensionless unless said. The defaults are the belief without any measured run.
+
+    Attributes:
+        products: seconds of matrix products and convolutions in a training per second that they take alone, where clocks do not
+            fall.
+        attention: the same of fused attention, whose kernels also differ by release and mask.
+        throttled: the same once more in 16 bits and less on GPUs of compute capability 9 and more, whose products draw all the
+            power that they may and were measured in short bursts.
+        passes: the same of one-pass operators.
+        gap: seconds from the end of one kernel to the next one's full speed.
+        node_link: modelled speed that communication within a node reaches amid computation; what overlaps it passes 1.
+        network: share of the line rate that communication between nodes reaches, many groups at once.
+        optimizer: share of the memory bandwidth in the weight update.
+        doubling: share of an iteration that each doubling of nodes adds, as all wait for the slowest.
+    """
+
+    products: float = 1.0
+    attention: float = 1.0
+    throttled: float = 1.15
+    passes: float = 1.0
+    gap: float = 3e-6
+    node_link: float = 0.80
+    network: float = 0.70
+    optimizer: float = 0.85
+    doubling: float = 0.01
 
 
 class DistributedManifest(Manifest):
@@ -34,15 +62,13 @@ class DistributedModel:
     Attributes:
         coefficients: the efficiencies.
         operators: operator times.
-        runs, gpus, precisions: how many measured runs set the efficiencies, on which GPUs and in which precisions.
-        parameters: of the smallest and the largest model among them.
+        gpus: on which runs were measured that set the efficiencies.
+        parameters: of the smallest and the largest model among these runs.
     """
 
     coefficients: Coefficients
     operators: OperatorModel
-    runs: int = 0
     gpus: tuple[str, ...] = ()
-    precisions: tuple[str, ...] = ()
     parameters: tuple[float, float] | None = None
 
     @classmethod
@@ -53,12 +79,11 @@ class DistributedModel:
             InputError: a file is missing, damaged, or of another kind.
         """
         manifest, arrays = load(folder, DistributedManifest)
-        state = manifest.operators
+        state, on = manifest.operators, manifest.fitted_on
         families = {
             name: FamilyModel(Trees(**arrays[name]), {(rates.pop("gpu"), rates.pop("dtype")): Rates(**rates) for rates in kept})
             for name, kept in state["families"].items()
         }
-        operators = OperatorModel(families, {gpu: Board(**board) for gpu, board in state["boards"].items()})
-        on = manifest.fitted_on
+        boards = {gpu: (board["tdp"], board["compute_capability"]) for gpu, board in state["boards"].items()}
         parameters = None if on["parameters"] is None else tuple(on["parameters"])
-        return cls(manifest.coefficients, operators, on["runs"], tuple(on["gpus"]), tuple(on["precisions"]), parameters)
+        return cls(manifest.coefficients, OperatorModel(families, boards), tuple(on["gpus"]), parameters)

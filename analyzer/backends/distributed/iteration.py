@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.answer import Iteration, Memory, Parts
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
@@ -24,15 +24,14 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import memory_of, unfused_loss_bytes
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
-from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
-from epochcast.regressor import Gpu
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, unfused_loss_bytes
+from epochcast.analyzer.backends.distributed.plan.optimizer import moved_bytes, update_is_plain
+from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 
 _EXCHANGES = {
     "epochcast.all_reduce": all_reduce_seconds,
@@ -44,31 +43,6 @@ _EXCHANGES = {
 
 BUCKET_BYTES = 25 * 2**20
 """``bucket_cap_mb`` of torch.nn.parallel.DistributedDataParallel."""
-
-
-class _Pass(NamedTuple):
-    """One pass of one block: seconds by kind of operator, and of its exchanges between tensor ranks."""
-
-    compute: Mapping[str, float]
-    exchange: float
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.compute.values()) + self.exchange
-
-
-class _Chunk(NamedTuple):
-    """One micro-batch in one chunk.
-
-    Seconds by kind (``recomputation`` among them), of exchanges between tensor and context ranks, of FSDP's exchanges that
-    computing does not hide, and of the two passes in all.
-    """
-
-    compute: Mapping[str, float]
-    exchange: float
-    sharding: float
-    forward: float
-    backward: float
 
 
 @dataclass(frozen=True)
@@ -83,13 +57,12 @@ class PreparedJob:
     @cached_property
     def exchanges(self) -> Mapping[tuple[int, str], tuple[float, float]]:
         """Seconds that tensor and that context ranks exchange in each part of each block, by (id of the block, part)."""
-        blocks = {id(block): block for stage in self.stages for block in stage.blocks}
         return {
-            (key, part): (
+            (id(block), part): (
                 sum(self._exchange(operator) for operator in getattr(block, part) if "context" not in operator.name),
                 sum(self._exchange(operator) for operator in getattr(block, part) if "context" in operator.name),
             )
-            for key, block in blocks.items()
+            for block in {id(block): block for stage in self.stages for block in stage.blocks}.values()
             for part in ("forward", "backward", "again", "core")
         }
 
@@ -99,11 +72,6 @@ class PreparedJob:
         full_bytes = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
         group = (self.job.context, self.job.tensor) if "context" in operator.name else (self.job.tensor, 1)
         return _EXCHANGES[operator.name](self.cluster, full_bytes, *group)
-
-    @property
-    def nodes(self) -> int:
-        """Nodes that the job runs on."""
-        return math.ceil(self.job.gpus / self.cluster.gpus_per_node)
 
     @cached_property
     def tied(self) -> float:
@@ -119,17 +87,19 @@ class PreparedJob:
     def sends(self) -> tuple[float, ...]:
         """Seconds to hand one micro-batch's activations to the next chunk, for each chunk; 0 after the last."""
         job = self.job
-        answer = []
-        for stage, following in zip(self.stages, [*self.stages[1:], None], strict=True):
-            output = stage.blocks[-1].output
-            if following is None or output is None or job.pipeline == 1:
-                answer.append(0.0)
-            else:
-                # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1); under
-                # sequence parallelism it has no more than that (Korthikanti et al. 2022, section 4.2.2).
-                share = output.bytes / (1 if job.sequence_parallel else job.tensor)
-                answer.append(point_to_point_seconds(self.cluster, share, job.shards * job.tensor, job.pipeline))
-        return tuple(answer)
+        # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1); under sequence
+        # parallelism it has no more than that (Korthikanti et al. 2022, section 4.2.2).
+        sharers = 1 if job.sequence_parallel else job.tensor
+        outputs = [stage.blocks[-1].output for stage in self.stages[:-1]]
+        return (
+            *(
+                point_to_point_seconds(self.cluster, output.bytes / sharers, job.shards * job.tensor, job.pipeline)
+                if output
+                else 0.0
+                for output in outputs
+            ),
+            0.0,
+        )
 
     @cached_property
     def update_bytes(self) -> float:
@@ -170,119 +140,167 @@ def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> Prepa
     return PreparedJob(job, cluster, partition(graph, job), tied)
 
 
-def stage_times(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> list[StageTimes]:
-    """What a timeline is drawn from: one micro-batch in each chunk; all backward passes share the adding up of gradients."""
-    adding = _accumulation(prepared, coefficients) / prepared.job.micro_batches / prepared.job.virtual_stages
-    slots = _slots(prepared, _chunks(prepared, times, coefficients), coefficients)
-    return [StageTimes(slot.forward, slot.backward + adding, slot.send) for slot in slots]
+class _Chunk(NamedTuple):
+    """One micro-batch in one chunk.
+
+    Seconds by kind (``recomputation`` among them), of exchanges between tensor and context ranks, of FSDP's exchanges that
+    computing does not hide, and of the two passes in all.
+    """
+
+    compute: Mapping[str, float]
+    exchange: float
+    sharding: float
+    forward: float
+    backward: float
 
 
-def _accumulation(prepared: PreparedJob, c: Coefficients) -> float:
-    """Seconds in which the rank with most parameters adds up the gradients of its micro-batches."""
-    job = prepared.job
-    if job.fused_kernels:  # Megatron adds into the product's output
-        return 0.0
-    shards = job.shards if job.zero >= 2 else 1
-    bandwidth = prepared.cluster.gpu.memory_bandwidth * c.optimizer
-    return (job.micro_batches - 1) * prepared.accumulation_bytes / shards / bandwidth
+@dataclass(frozen=True)
+class TimedJob:
+    """A prepared job with the times of its operators, and what a training reaches of them and of its links."""
 
+    prepared: PreparedJob
+    times: OperatorTimes
+    coefficients: Coefficients
+    _passes: dict[tuple[int, str], tuple[Mapping[str, float], float]] = field(default_factory=dict, init=False, repr=False)
 
-def _reached(cluster: Cluster, ranks: int, stride: int, c: Coefficients) -> float:
-    """Share of the modelled speed that a group reaches."""
-    return c.node_link if cluster.placement(ranks, stride).nodes == 1 else c.network
+    @property
+    def job(self) -> TrainingConfiguration:
+        """What is trained."""
+        return self.prepared.job
 
+    @cached_property
+    def ranks(self) -> list[list[_Chunk]]:
+        """The chunks of each pipeline rank."""
+        chunks = [self._chunk(stage.blocks) for stage in self.prepared.stages]
+        return [chunks[rank :: self.job.pipeline] for rank in range(self.job.pipeline)]
 
-def _slots(prepared: PreparedJob, chunks: Sequence[_Chunk], c: Coefficients) -> list[StageTimes]:
-    job = prepared.job
-    speed = _reached(prepared.cluster, job.pipeline, job.shards * job.tensor, c)
-    return [
-        StageTimes(chunk.forward, chunk.backward, seconds / speed)
-        for chunk, seconds in zip(chunks, prepared.sends, strict=True)
-    ]
+    def slots(self, sending: bool) -> list[StageTimes]:
+        """One micro-batch in each chunk, in the order of the model."""
+        speed = self.reached(self.job.pipeline, self.job.shards * self.job.tensor)
+        chunks = (self.ranks[stage.rank][stage.chunk // self.job.pipeline] for stage in self.prepared.stages)
+        return [
+            StageTimes(chunk.forward, chunk.backward, seconds / speed if sending else 0.0)
+            for chunk, seconds in zip(chunks, self.prepared.sends, strict=True)
+        ]
 
+    def reached(self, ranks: int, stride: int) -> float:
+        """Share of the modelled speed that a group reaches."""
+        within = self.prepared.cluster.placement(ranks, stride).nodes == 1
+        return self.coefficients.node_link if within else self.coefficients.network
 
-def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> list[_Chunk]:
-    known: dict[tuple[int, str], _Pass] = {}
-    job, cluster = prepared.job, prepared.cluster
-    tensor_speed, context_speed = _reached(cluster, job.tensor, 1, c), _reached(cluster, job.context, job.tensor, c)
+    def _chunk(self, blocks: Sequence[ModelBlock]) -> _Chunk:
+        """Add up blocks."""
+        again = {"none": None, "selective": "core", "full": "again"}[self.job.recomputation]
+        compute: dict[str, float] = defaultdict(float)
+        exchange = 0.0
+        passes: list[tuple[float, float]] = []
+        for block in blocks:
+            ahead, back = self._run(block, "forward"), self._run(block, "backward")
+            for kind, seconds in (*ahead[0].items(), *back[0].items()):
+                compute[kind] += seconds
+            exchange += ahead[1] + back[1]
+            backward = sum(back[0].values()) + back[1]
+            if again and block.name not in ("before", "after"):  # Megatron recomputes layers, not embedding and loss
+                repeated = self._run(block, again)
+                compute["recomputation"] += sum(repeated[0].values())
+                exchange += repeated[1]
+                backward += sum(repeated[0].values()) + repeated[1]
+            passes.append((sum(ahead[0].values()) + ahead[1], backward))
+        forward, backward = (sum(each) for each in zip(*passes, strict=True))
+        longer = exposed_sharding(passes, [self._sharding(block) for block in blocks])
+        return _Chunk(compute, exchange, sum(longer), forward + longer[0], backward + longer[1])
 
-    def run(block: ModelBlock, part: str) -> _Pass:
+    def _run(self, block: ModelBlock, part: str) -> tuple[Mapping[str, float], float]:
+        """Seconds by kind of operator in a part of a block, and of its exchanges between tensor and context ranks."""
         key = (id(block), part)
-        if key not in known:
-            operators: tuple[Operator, ...] = getattr(block, part)
+        if key not in self._passes:
             compute: dict[str, float] = defaultdict(float)
-            if operators:
-                for operator, seconds in zip(operators, _in_training(operators, times, prepared.cluster.gpu, c), strict=True):
+            if operators := getattr(block, part):
+                for operator, seconds in zip(operators, self._in_training(operators), strict=True):
                     compute[operator.kind] += float(seconds)
             compute.pop("communication", None)  # counted by the links, below
-            exchange = prepared.exchanges[key][0] / tensor_speed
-            if part == "backward" and job.tensor_overlap:
+            between_tensors, between_contexts = self.prepared.exchanges[key]
+            exchange = between_tensors / self.reached(self.job.tensor, 1)
+            if part == "backward" and self.job.tensor_overlap:
                 # Of the two products of a layer's backward pass, the weight gradient's is free of the exchange.
                 exchange = max(0.0, exchange - compute.get("matmul", 0.0) / 2)
-            known[key] = _Pass(compute, exchange + prepared.exchanges[key][1] / context_speed)
-        return known[key]
+            exchange += between_contexts / self.reached(self.job.context, self.job.tensor)
+            self._passes[key] = compute, exchange
+        return self._passes[key]
 
-    again = {"none": None, "selective": "core", "full": "again"}[job.recomputation]
-    return [_chunk(stage.blocks, again, run, _sharding(prepared, c)) for stage in prepared.stages]
+    def _in_training(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
+        """Seconds of each operator as one of many, shape (n,)."""
+        c, alone = self.coefficients, self.times.seconds(operators)
+        throttled = c.throttled if self.prepared.cluster.gpu.compute_capability >= 9 else 1.0
+        factors = [
+            c.passes
+            if not operator.flops
+            else (c.attention if _is_attention(operator) else c.products) * (throttled if "16" in operator.dtype else 1.0)
+            for operator in operators
+        ]
+        seconds: NDArray[np.float64] = alone * factors + c.gap * (alone > 0)
+        return seconds
 
+    def _sharding(self, block: ModelBlock) -> tuple[float, float]:
+        """Seconds to gather a block's weights (ZeRO 3) and to reduce and scatter its gradients (from ZeRO 2 on)."""
+        zero = self.job.zero
+        return (
+            self._over_shards(all_gather_seconds, weight_bytes(block)) if zero == 3 else 0.0,
+            self._over_shards(reduce_scatter_seconds, gradient_bytes(block)) if zero >= 2 else 0.0,
+        )
 
-def _in_training(operators: Sequence[Operator], times: OperatorTimes, gpu: Gpu, c: Coefficients) -> NDArray[np.float64]:
-    """Seconds of each operator as one of many, shape (n,)."""
-    alone = times.seconds(operators)
-    throttled = c.throttled if gpu.compute_capability >= 9 else 1.0
-    factors = [
-        c.passes
-        if not operator.flops
-        else (c.attention if _is_attention(operator) else c.products) * (throttled if "16" in operator.dtype else 1.0)
-        for operator in operators
-    ]
-    seconds: NDArray[np.float64] = alone * factors + c.gap * (alone > 0)
-    return seconds
+    def _over_shards(self, collective: Callable[..., float], size: float) -> float:
+        group = (self.job.shards, self.job.tensor)
+        return collective(self.prepared.cluster, size, *group) / self.reached(*group)
+
+    def compute(self, chunks: Sequence[_Chunk]) -> dict[str, float]:
+        """Seconds by kind of operator of all micro-batches in some chunks."""
+        compute: dict[str, float] = defaultdict(float)
+        for chunk in chunks:
+            for kind, seconds in chunk.compute.items():
+                compute[kind] += seconds * self.job.micro_batches
+        return dict(compute)
+
+    @property
+    def accumulation(self) -> float:
+        """Seconds in which the rank with most parameters adds up the gradients of its micro-batches."""
+        if self.job.fused_kernels:  # Megatron adds into the product's output
+            return 0.0
+        shards = self.job.shards if self.job.zero >= 2 else 1
+        bandwidth = self.prepared.cluster.gpu.memory_bandwidth * self.coefficients.optimizer
+        return (self.job.micro_batches - 1) * self.prepared.accumulation_bytes / shards / bandwidth
+
+    def reduction(self, rank: int) -> float:
+        """Seconds of a rank's gradient reduction that its last micro-batch's backward pass does not hide."""
+        job = self.job
+        if job.shards == 1 or job.zero == 3:  # FSDP's is in the passes
+            return 0.0
+        own = [stage for stage in self.prepared.stages if stage.rank == rank]
+        # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
+        gathered = self._over_shards(all_gather_seconds, sum(stage.weight_bytes for stage in own)) if job.zero else 0.0
+        if job.zero == 2:
+            return gathered
+        gradients = sum(stage.gradient_bytes for stage in own)
+        backward = sum(chunk.backward for chunk in self.ranks[rank])
+        collective = reduce_scatter_seconds if job.zero else all_reduce_seconds
+        reduce = lambda size: self._over_shards(collective, size)  # noqa: E731
+        return exposed_data_parallel(backward, gradients, reduce, job.overlap) + gathered
+
+    @property
+    def update(self) -> float:
+        """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by traffic."""
+        job, prepared = self.job, self.prepared
+        unsharded = job.gpus == job.shards and not job.zero and prepared.memory.fits
+        weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
+        measured = getattr(self.times, "optimizer_seconds", None)
+        if measured is not None and unsharded and update_is_plain(weights, job):
+            return float(measured(weights, job.optimizer))
+        return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * self.coefficients.optimizer)
 
 
 def _is_attention(operator: Operator) -> bool:
     """Whether it is fused attention, or a batch of products of which eager attention has two."""
     return operator.kind == "attention" or (operator.kind == "matmul" and operator.gemm[0] > 1)
-
-
-def _sharding(prepared: PreparedJob, c: Coefficients) -> Callable[[ModelBlock], tuple[float, float]]:
-    """Seconds to gather a block's weights (ZeRO 3) and to reduce and scatter its gradients (from ZeRO 2 on)."""
-    job, cluster = prepared.job, prepared.cluster
-    speed = _reached(cluster, job.shards, job.tensor, c)
-
-    def seconds(block: ModelBlock) -> tuple[float, float]:
-        gather = all_gather_seconds(cluster, weight_bytes(block), job.shards, job.tensor) if job.zero == 3 else 0.0
-        scatter = reduce_scatter_seconds(cluster, gradient_bytes(block), job.shards, job.tensor) if job.zero >= 2 else 0.0
-        return gather / speed, scatter / speed
-
-    return seconds
-
-
-def _chunk(
-    blocks: Sequence[ModelBlock],
-    again: str | None,
-    run: Callable[[ModelBlock, str], _Pass],
-    sharding: Callable[[ModelBlock], tuple[float, float]],
-) -> _Chunk:
-    """Add up blocks; ``again`` is the part of each layer that the backward pass runs once more."""
-    compute: dict[str, float] = defaultdict(float)
-    exchange = 0.0
-    passes: list[tuple[float, float]] = []
-    for block in blocks:
-        ahead, back = run(block, "forward"), run(block, "backward")
-        for kind, seconds in (*ahead.compute.items(), *back.compute.items()):
-            compute[kind] += seconds
-        exchange += ahead.exchange + back.exchange
-        backward = back.seconds
-        if again and block.name not in ("before", "after"):  # Megatron recomputes layers, not embedding and loss
-            repeated = run(block, again)
-            compute["recomputation"] += sum(repeated.compute.values())
-            exchange += repeated.exchange
-            backward += repeated.seconds
-        passes.append((ahead.seconds, backward))
-    forward, backward = (sum(each) for each in zip(*passes, strict=True))
-    exposed_forward, exposed_backward = exposed_sharding(passes, [sharding(block) for block in blocks])
-    return _Chunk(compute, exchange, exposed_forward + exposed_backward, forward + exposed_forward, backward + exposed_backward)
 
 
 def exposed_sharding(passes: Sequence[tuple[float, float]], exchanges: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -295,45 +313,11 @@ def exposed_sharding(passes: Sequence[tuple[float, float]], exchanges: Sequence[
         passes: seconds of the forward and the backward pass of each block.
         exchanges: seconds to gather each block's weights, and to scatter its gradients.
     """
-    gathers, scatters = ([each[place] for each in exchanges] for place in (0, 1))
+    gathers, scatters = zip(*exchanges, strict=True)
     forward = gathers[0] + sum(max(0.0, gather - run[0]) for gather, run in zip(gathers[1:], passes, strict=False))
-    last = len(passes) - 1
-    backward = scatters[0]
-    for place in range(last, -1, -1):
-        beside = (gathers[place - 1] if place else 0.0) + (scatters[place + 1] if place < last else 0.0)
-        backward += max(0.0, beside - passes[place][1])
+    beside = zip((0.0, *gathers[:-1]), (*scatters[1:], 0.0), passes, strict=True)
+    backward = scatters[0] + sum(max(0.0, gather + scatter - run[1]) for gather, scatter, run in beside)
     return forward, backward
-
-
-def rank_compute(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> dict[str, float]:
-    """Seconds by kind of operator that the slowest rank computes in an iteration, all micro-batches: the paper's T_comp."""
-    ranks = _on_ranks(prepared, _chunks(prepared, times, coefficients))
-    computes = [_compute(own, prepared.job.micro_batches) for own in ranks]
-    return max(computes, key=_total)
-
-
-def _total(compute: Mapping[str, float]) -> float:
-    return sum(compute.values())
-
-
-def _reduction(prepared: PreparedJob, rank: int, backward: float, c: Coefficients) -> float:
-    """Seconds of a rank's gradient reduction that its last micro-batch's backward pass does not hide."""
-    job, cluster = prepared.job, prepared.cluster
-    own = [stage for stage in prepared.stages if stage.rank == rank]
-    speed = _reached(cluster, job.shards, job.tensor, c)
-
-    def over_data_ranks(collective: Callable[..., float]) -> Callable[[float], float]:
-        return lambda size: collective(cluster, size, job.shards, job.tensor) / speed
-
-    if job.shards == 1 or job.zero == 3:  # FSDP's is in the passes
-        return 0.0
-    # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
-    gathered = over_data_ranks(all_gather_seconds)(sum(stage.weight_bytes for stage in own)) if job.zero else 0.0
-    if job.zero == 2:
-        return gathered
-    gradients = sum(stage.gradient_bytes for stage in own)
-    collective = reduce_scatter_seconds if job.zero else all_reduce_seconds
-    return exposed_data_parallel(backward, gradients, over_data_ranks(collective), job.overlap) + gathered
 
 
 def exposed_data_parallel(
@@ -351,8 +335,6 @@ def exposed_data_parallel(
         reduce: seconds of the collective for so many bytes, an all-reduce, or a reduce-scatter with ZeRO.
         overlap: False: one reduction of everything after the backward pass, as Megatron-LM does it by default.
     """
-    if gradient_bytes <= 0:
-        return 0.0
     if not overlap:
         return reduce(gradient_bytes)
     full_buckets, rest = divmod(gradient_bytes, BUCKET_BYTES)
@@ -367,71 +349,38 @@ def exposed_data_parallel(
     return max(done, backward_seconds if rest else 0.0) + rest_seconds - backward_seconds
 
 
-def _on_ranks(prepared: PreparedJob, chunks: Sequence[_Chunk]) -> list[list[_Chunk]]:
-    ranks: list[list[_Chunk]] = [[] for _ in range(prepared.job.pipeline)]
-    for stage, chunk in zip(prepared.stages, chunks, strict=True):
-        ranks[stage.rank].append(chunk)
-    return ranks
-
-
-def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
-    compute: dict[str, float] = defaultdict(float)
-    for chunk in chunks:
-        for kind, seconds in chunk.compute.items():
-            compute[kind] += seconds * micro_batches
-    return compute
-
-
-def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
-    """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
-    job = prepared.job
-    unsharded = job.gpus == job.shards and not job.zero and prepared.memory.fits
-    weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
-    measured = getattr(times, "optimizer_seconds", None)
-    if measured is not None and unsharded and update_is_plain(weights, job):
-        return float(measured(weights, job.optimizer))
-    return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
-
-
 def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> Iteration:
     """Seconds of one iteration, by parts, with the memory of the fullest GPU.
 
     Raises:
         InputError: the source of times has no answer for an operator.
     """
-    job, c = prepared.job, coefficients
-    chunks = _chunks(prepared, times, c)
-    slots = _slots(prepared, chunks, c)
-    with_sends = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
-    unsent = [StageTimes(slot.forward, slot.backward, 0.0) for slot in slots]
-    without_sends = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
-    ranks = _on_ranks(prepared, chunks)
-    busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in ranks]
-    slowest = ranks[busy.index(max(busy))]
-    compute = _compute(slowest, job.micro_batches)
-    exchange = sum(chunk.exchange for chunk in slowest) * job.micro_batches
-    sharding = sum(chunk.sharding for chunk in slowest) * job.micro_batches
-    if adding := _accumulation(prepared, c):
-        compute["elementwise"] += adding
-    reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
-    reduction += sharding
+    job, timed = prepared.job, TimedJob(prepared, times, coefficients)
+    without_sends, with_sends = (
+        pipeline_seconds(timed.slots(sending), job.pipeline, job.micro_batches, job.schedule) for sending in (False, True)
+    )
+    busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in timed.ranks]
+    slowest = timed.ranks[busy.index(max(busy))]
+    compute = timed.compute(slowest)
+    if adding := timed.accumulation:
+        compute["elementwise"] = compute.get("elementwise", 0.0) + adding
+    exchange, sharding = (
+        sum(getattr(chunk, name) for chunk in slowest) * job.micro_batches for name in ("exchange", "sharding")
+    )
+    reduction = max(timed.reduction(rank) for rank in range(job.pipeline)) + sharding
     if prepared.tied:
-        reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
-    update = _update(prepared, times, c)
+        reduction += prepared.tied / timed.reached(2, prepared.ends_apart)
     # Of one stage the difference is rounding.
     bubble = max(0.0, without_sends - max(busy) * job.micro_batches) if job.pipeline > 1 else 0.0
-    seconds = sum(compute.values()) + exchange + bubble + (with_sends - without_sends) + reduction + update
-    waiting = seconds * c.doubling * math.log2(prepared.nodes)
-    reduction += waiting
-    return Iteration(
-        seconds=seconds + waiting,
-        compute=dict(compute),
+    sends, update = with_sends - without_sends, timed.update
+    seconds = sum(compute.values()) + exchange + bubble + sends + reduction + update
+    nodes = math.ceil(job.gpus / prepared.cluster.gpus_per_node)
+    parts = Parts(
+        compute=compute,
         bubble=bubble,
         tensor_parallel=exchange,
-        data_parallel=reduction,
-        pipeline_parallel=with_sends - without_sends,
+        data_parallel=reduction + seconds * coefficients.doubling * math.log2(nodes),
+        pipeline_parallel=sends,
         optimizer=update,
-        within_passes=sharding,
-        memory=prepared.memory,
-        notes=prepared.notes,
     )
+    return Iteration(parts, prepared.memory, prepared.notes)

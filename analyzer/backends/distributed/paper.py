@@ -6,11 +6,11 @@ GPU with all layers, and tensor parallelism reduces the gradients of sliced weig
 
 from __future__ import annotations
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, ModelBlock
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, rank_compute
+from epochcast.analyzer.backends.distributed.answer import Iteration, Parts
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, TimedJob
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, ModelBlock
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
-from epochcast.analyzer.backends.distributed.prediction import Iteration
 
 
 def by_equations(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> Iteration:
@@ -20,21 +20,19 @@ def by_equations(prepared: PreparedJob, times: OperatorTimes, coefficients: Coef
     by the node's GPUs. A degree of 1 communicates nothing.
     """
     job, cluster = prepared.job, prepared.cluster
-    compute = rank_compute(prepared, times, coefficients)
-    total = sum(compute.values())
+    timed = TimedJob(prepared, times, coefficients)
+    compute = max(map(timed.compute, timed.ranks), key=lambda each: sum(each.values()))
     one_node = job.gpus <= cluster.gpus_per_node
     bandwidth = cluster.intra.bandwidth if one_node else cluster.inter_bandwidth(cluster.gpus_per_node)
-    data = prepared.most(_gradients) / bandwidth if job.data > 1 else 0.0
-    tensor = prepared.most(lambda block: _gradients(block, sliced_only=True)) / bandwidth if job.tensor > 1 else 0.0
-    bubble = total * (job.pipeline - 1)
-    return Iteration(
-        seconds=total + data + tensor + bubble,
+    parts = Parts(
         compute=compute,
-        bubble=bubble,
-        tensor_parallel=tensor,
-        data_parallel=data,
-        memory=prepared.memory,
+        bubble=sum(compute.values()) * (job.pipeline - 1),
+        tensor_parallel=prepared.most(lambda block: _gradients(block, sliced_only=True)) / bandwidth if job.tensor > 1 else 0.0,
+        data_parallel=prepared.most(_gradients) / bandwidth if job.data > 1 else 0.0,
+        pipeline_parallel=0.0,
+        optimizer=0.0,
     )
+    return Iteration(parts, prepared.memory)
 
 
 def _gradients(block: ModelBlock, sliced_only: bool = False) -> float:

@@ -6,25 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
 from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
-from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Graph
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare, stage_times
-from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare
+from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.paper import by_equations
-from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
-from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.schedule import simulate
-from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
+from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
+from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named, require
 from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
 RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
     "default": iteration,
@@ -78,13 +75,18 @@ class IterationPredictor:
         return prepare(self.graphs.graph(job), job, self.cluster(gpu, job.gpus))
 
     def sharded(
-        self, gpu: Gpu, job: TrainingConfiguration, recomputations: Sequence[Recomputation] | None = None
+        self,
+        gpu: Gpu,
+        job: TrainingConfiguration,
+        recomputations: Sequence[Recomputation] = (),
+        stages: Sequence[ZeroStage] | None = None,
     ) -> TrainingConfiguration:
         """The job with the least recomputation that fits the GPU and, of the stages of ZeRO that then do, the fastest.
 
-        Where nothing fits, it has the most of both. ``recomputations`` may be taken, in order; None: that of the job.
+        Where nothing fits, it has the most of both. ``recomputations`` may be taken, in order (empty: that of the job), and
+        ``stages`` of ZeRO (None: any).
         """
-        stages: tuple[ZeroStage, ...] = (0, 1, 2, 3) if job.shards > 1 else (0,)
+        stages = stages or ((0, 1, 2, 3) if job.shards > 1 else (0,))
         for recomputation in recomputations or (job.recomputation,):
             jobs = [replace(job, recomputation=recomputation, zero=zero) for zero in stages]
             if fitting := [each for each in jobs if self.prepared(gpu, each).memory.fits]:
@@ -109,20 +111,7 @@ class IterationPredictor:
         if self.recipe != "default":
             return None
         measured_here = self.times_of is not None
-        return evidence_of(measured_here, self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
-
-    def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
-        """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
-        iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
-        slots = stage_times(prepared, self.times(gpu, job), self.fitted.coefficients)
-        timeline = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
-        for phase, seconds in (
-            ("gradient reduction", iteration.data_parallel - iteration.within_passes),
-            ("optimizer", iteration.optimizer),
-        ):
-            if seconds:
-                timeline = timeline.then(phase, [seconds] * job.pipeline)
-        return timeline
+        return evidence_of(measured_here, self.fitted, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
 
 def model_flops(graph: Graph, job: TrainingConfiguration) -> float:
@@ -132,11 +121,5 @@ def model_flops(graph: Graph, job: TrainingConfiguration) -> float:
     6 operations per parameter and token of Kaplan et al. 2020, section 2.1, with attention's on top. What tensor ranks do in
     common counts for each.
     """
-    counts = (operator.flops for block in (graph.before, *graph.blocks, graph.after) for operator in block.operators)
+    counts = (operator.flops for block in graph.parts for operator in block.operators)
     return sum(counts) * job.tensor * job.context * job.micro_batches * job.data
-
-
-def utilisation(graph: Graph, job: TrainingConfiguration, gpu: Gpu, seconds: float) -> float:
-    """Model FLOP utilisation (Chowdhery et al. 2022, appendix B): share of the GPUs' peak that :func:`model_flops` make up."""
-    peak = peak_flops(gpu, precision_named(job.precision).products)
-    return model_flops(graph, job) / (seconds * job.gpus * peak)

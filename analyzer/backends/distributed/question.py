@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName, ZeroStage
 from epochcast.analyzer.backends.distributed.models.named import NAMED, named
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
+from epochcast.analyzer.backends.distributed.plan.job import Attention, Recomputation, ScheduleName, ZeroStage
+from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, GpuName, Http, Name, Option, Question
 
@@ -25,15 +25,7 @@ _MOST_SLOTS = 2**18
 _EXAMPLES: list[Any] = [
     {"model": "LLaMA-3.1-8B", "gpu": "A100 SXM4 80GB", "dp": 8, "tp": 4, "pp": 2, "global_batch": 256, "recomputation": "full"},
     {
-        "config": {
-            "model_type": "llama",
-            "hidden_size": 2048,
-            "num_hidden_layers": 22,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 4,
-            "intermediate_size": 5632,
-            "vocab_size": 32000,
-        },
+        "config": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 22},
         "gpu": "H100 SXM5",
         "dp": 8,
         "micro_batch": 4,
@@ -46,19 +38,11 @@ def _list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _known_precision(name: Any) -> Any:
-    if isinstance(name, str) and name not in PRECISIONS:
-        precision_named(name)
-    return name
-
-
-def _flat(config: dict[str, Any] | None) -> dict[str, Any] | None:
-    level: list[Any] = [config]
-    for _ in range(_MOST_DEPTH):
-        inner = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
-        level = [part for parts in inner for part in parts]
-    if level:
-        raise ValueError(f"the config is nested more than {_MOST_DEPTH} deep; send it as transformers writes it")
+def _flat(config: Any, depth: int = _MOST_DEPTH) -> Any:
+    for part in config.values() if isinstance(config, dict) else config if isinstance(config, list) else ():
+        if not depth:
+            raise ValueError(f"the config is nested more than {_MOST_DEPTH} deep; send it as transformers writes it")
+        _flat(part, depth - 1)
     return config
 
 
@@ -70,7 +54,6 @@ _Path = Annotated[Path | None, _FILE]
 _HttpModel = Annotated[str | None, Field(min_length=1, max_length=100, description=f"A built-in model: {', '.join(NAMED)}.")]
 _HttpPrecision = Annotated[
     Literal["fp32", "tf32", "fp16", "bf16", "amp-fp16", "amp-bf16", "fp8"] | None,
-    BeforeValidator(_known_precision),
     Field(description="Null: the GPU's mixed precision."),
 ]
 
@@ -94,11 +77,6 @@ class DistributedQuestion(Question):
         _ONLY_HTTP,
         Field(max_length=1000, description="What a Hugging Face config.json holds, of a model that transformers has."),
         AfterValidator(_flat),
-    ] = None
-    tensor_plan: Annotated[
-        Path | None,
-        _FILE,
-        Field(description="JSON file naming the layers of your module that tensor ranks split."),
     ] = None
     recipe: Annotated[
         RecipeName,
@@ -208,7 +186,6 @@ class DistributedQuestion(Question):
     iterations: Annotated[
         int | None, Http(), _N, Field(ge=1, le=10**12, description="Iterations in the whole training; adds its time and cost.")
     ] = None
-    timeline: Annotated[_Path, Field(description="Write one iteration as a Chrome trace (JSON, for Perfetto).")] = None
     search: Annotated[
         bool,
         Field(description="Rank all parallel degrees, micro-batches and precisions that fit; given options stay fixed."),
@@ -238,57 +215,36 @@ class DistributedQuestion(Question):
         return question
 
     @model_validator(mode="after")
-    def _of_one_model(self) -> Self:
+    def _of_one_answer(self) -> Self:
         if (self.model is None) == (self.config is None):
             raise ValueError("give either model (a built-in name) or config (the content of a config.json)")
         if not self.gpu:
             raise ValueError("no GPU is named; give --gpu NAME")
-        return self
-
-    @model_validator(mode="after")
-    def _of_one_answer(self) -> Self:
         if self.search and self.compare:
             raise ValueError("--search and --compare exclude each other; give one of them")
-        if self.gpus_total and not (self.search or self.compare):
-            raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp x --cp GPUs")
         if self.plot is not None and not self.compare:
             raise ValueError("--plot applies only to --compare; add it or leave it out")
-        if self.timeline is not None and (self.search or self.compare):
-            raise ValueError("--timeline shows one job; leave out --search and --compare")
-        if not self.search:
-            _refuse_several(self.gpu, "--gpu", "--search")
-        if not (self.search or self.compare):
-            _refuse_several(self.precision or (), "--precision", "--compare and --search")
-        return self._searched() if self.search else self._compared() if self.compare else self
-
-    def _searched(self) -> Self:
-        if not self.gpus_total:
-            raise ValueError("--search needs the number of GPUs to search on: --gpus-total N")
-        if self.global_batch is None:
-            raise ValueError("--search splits one global batch in every way; give --global-batch N")
-        self._refuse_context("--search")
-        if self.virtual_stages > 1 or self.layers_per_stage:
-            raise ValueError("virtual_stages and layers_per_stage apply to one job; leave them out with search")
+        for option, times, allowed, need in (
+            ("--gpu", len(self.gpu), self.search, "--search"),
+            ("--gpus-total", len(self.gpus_total), self.search, "--search"),
+            ("--precision", len(self.precision or ()), self.search or self.compare, "--compare and --search"),
+        ):
+            if times > 1 and not allowed:
+                raise ValueError(f"{option} is given {times} times; several need {need}: give one")
+        if self.search or self.compare:
+            self._check_many("--search" if self.search else "--compare")
+        elif self.gpus_total:
+            raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp x --cp GPUs")
         return self
 
-    def _compared(self) -> Self:
-        _refuse_several(self.gpus_total, "--gpus-total", "--search")
+    def _check_many(self, how: str) -> None:
         if not self.gpus_total:
-            raise ValueError("--compare needs the number of GPUs: --gpus-total N")
+            raise ValueError(f"{how} needs the number of GPUs: --gpus-total N")
         if self.global_batch is None:
-            raise ValueError("--compare uses one global batch; give --global-batch N")
-        self._refuse_context("--compare")
-        return self
-
-    def _refuse_context(self, option: str) -> None:
-        if self.cp > 1:
-            raise ValueError(f"{option} does not vary context ranks, and --cp is {self.cp}; leave one of them out")
+            raise ValueError(f"{how} splits one global batch in every way; give --global-batch N")
+        if self.cp > 1 or self.virtual_stages > 1 or self.layers_per_stage:
+            raise ValueError(f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks")
 
     def explicit(self, name: str) -> Any:
         """The value of a field that the user set; None where it has its default."""
         return getattr(self, name) if name in self.model_fields_set else None
-
-
-def _refuse_several(values: list[Any] | tuple[()], option: str, why: str) -> None:
-    if len(values) > 1:
-        raise ValueError(f"{option} is given {len(values)} times; several need {why}: give one")

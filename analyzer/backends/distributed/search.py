@@ -2,190 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cache
+from itertools import product
+from typing import Any, Literal
 
-from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration, ZeroStage
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named, require
-from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.answer import Iteration, IterationPrediction, sentences
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.precision import available, precision_named, require
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
-from epochcast.analyzer.backends.distributed.rent import Rent
+from epochcast.analyzer.backends.distributed.resolved import Resolved
+from epochcast.analyzer.backends.rent import price_notes
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.analyzer.words import money
 from epochcast.regressor import Gpu
 
-RECOMPUTATIONS: tuple[Recomputation, ...] = ("none", "selective", "full")
+_MOST, _MOST_IN_TEXT = 100, 10
 
-
-@dataclass(frozen=True)
-class SearchSpace:
-    """What is tried; None: everything.
-
-    Attributes:
-        data, tensor, pipeline, micro_batch: given degrees and samples.
-        precisions: empty: all that the GPU has.
-        recomputation: None: the least that fits, as more is only slower.
-        zero: stage of sharding; None: the fastest that fits.
-    """
-
-    data: int | None = None
-    tensor: int | None = None
-    pipeline: int | None = None
-    micro_batch: int | None = None
-    precisions: tuple[str, ...] = ()
-    recomputation: Recomputation | None = None
-    zero: ZeroStage | None = None
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One configuration that fits."""
-
-    gpu: Gpu
-    job: TrainingConfiguration
-    iteration: Iteration
-    rent: Rent | None
-
-    @property
-    def usd(self) -> float | None:
-        """USD per iteration; None where no price is known."""
-        return None if self.rent is None else self.rent.usd(self.iteration.seconds)
+Candidate = tuple[Gpu, TrainingConfiguration, Iteration]
 
 
 @dataclass
-class SearchResult:
-    """What a search found.
+class Search:
+    """Every configuration that is possible.
 
     Attributes:
-        candidates: what fits, ranked.
+        predictor: of the model.
+        template: what all have in common.
+        given: degrees, ``micro_batch``, ``recomputation`` and ``zero`` that are not varied. Else degrees are all d x t x p of
+            the GPUs, micro-batches all divisors of a data rank's share of the global batch up to the first that does not fit
+            (memory grows with them), with the least recomputation and the fastest sharding that fits.
+        precisions: empty: all that the GPU has.
+        candidates: what fits.
         too_large: configurations that do not fit into memory; of larger micro-batches than one of them none was tried.
         refused: the first reason why others are impossible, by what is refused.
     """
 
-    candidates: list[Candidate] = field(default_factory=list)
-    too_large: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
-
-    def rank(self, by: Literal["time", "cost"]) -> None:
-        """Sort the candidates; by cost those with a stale price come after the others, and those without one last."""
-
-        def key(candidate: Candidate) -> tuple[bool, bool, float]:
-            if by == "time":
-                return False, False, candidate.iteration.seconds
-            return candidate.rent is None, candidate.rent is not None and candidate.rent.is_stale, candidate.usd or 0.0
-
-        self.candidates.sort(key=key)
-
-
-def search(
-    predictor: IterationPredictor,
-    template: TrainingConfiguration,
-    gpus: Sequence[tuple[Gpu, int]],
-    space: SearchSpace,
-    rent_of: Callable[[Gpu, int], Rent | None] = lambda gpu, count: None,
-    progress: Callable[[int], object] | None = None,
-) -> SearchResult:
-    """Predict every configuration of ``space`` on each (GPU, count) that fits into memory, in no order yet.
-
-    Degrees are all d x t x p of the count, micro-batches all divisors of a data rank's share of the global batch up to the
-    first that does not fit (memory grows with them); everything else is as in ``template``.
-
-    Raises:
-        InputError: every configuration is impossible, with the first reason.
-    """
-    found = _Search(predictor, template, space)
-    for gpu, count in gpus:
-        try:
-            rent = rent_of(gpu, count)
-            for job in found.outlines(gpu, count):
-                found.fill(gpu, job, rent)
-                if progress is not None:
-                    progress(len(found.result.candidates))
-        except InputError as error:
-            if len(gpus) == 1:
-                raise
-            found.result.refused.setdefault(f"{count} {gpu.name}", str(error))
-    result = found.result
-    if not result.candidates and not result.too_large:
-        raise InputError(next(iter(result.refused.values()), "the search has nothing to try; free a degree of parallelism"))
-    return result
-
-
-@dataclass
-class _Search:
     predictor: IterationPredictor
     template: TrainingConfiguration
-    space: SearchSpace
-    result: SearchResult = field(default_factory=SearchResult)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    precisions: Sequence[str] = ()
+    candidates: list[Candidate] = field(default_factory=list, init=False)
+    too_large: int = field(default=0, init=False)
+    refused: dict[str, str] = field(default_factory=dict, init=False)
 
-    def outlines(self, gpu: Gpu, count: int) -> Iterator[TrainingConfiguration]:
+    def run(self, gpus: Sequence[tuple[Gpu, int]], progress: Callable[[int], object] = lambda fitting: None) -> None:
+        """Predict every configuration on each (GPU, count).
+
+        Raises:
+            InputError: every configuration is impossible, with the first reason.
+        """
+        for gpu, count in gpus:
+            try:
+                for outline in self._outlines(gpu, count):
+                    self._fill(gpu, outline)
+                    progress(len(self.candidates))
+            except InputError as error:
+                if len(gpus) == 1:
+                    raise
+                self.refused.setdefault(f"{count} {gpu.name}", str(error))
+        if not self.candidates and not self.too_large:
+            raise InputError(next(iter(self.refused.values()), "the search has nothing to try; free a degree of parallelism"))
+
+    def _outlines(self, gpu: Gpu, count: int) -> Iterator[TrainingConfiguration]:
         """Jobs of one sample per micro-batch, one for each precision and (d, t, p) that is possible at all."""
         self.predictor.cluster(gpu, count)
-        for tensor, precision in self._slices(gpu, count):
-            for pipeline in divisors(count // tensor):
-                data = count // (tensor * pipeline)
-                if self.space.pipeline not in (None, pipeline) or self.space.data not in (None, data):
-                    continue
-                try:
-                    job = replace(
-                        self.template,
-                        data=data,
-                        tensor=tensor,
-                        pipeline=pipeline,
-                        precision=precision,
-                        micro_batch=1,
-                        zero=self.space.zero or 0,
-                    )
-                    self.predictor.prepared(gpu, job)
-                except InputError as error:
-                    self.result.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
-                    continue
-                yield job
-
-    def _slices(self, gpu: Gpu, count: int) -> Iterator[tuple[int, str]]:
-        """Tensor ranks over which the model divides, with each precision that the GPU has."""
-        for name in self.space.precisions:
+        for name in self.precisions:
             require(gpu, precision_named(name))
-        precisions = self.space.precisions or available(gpu)
-        unsplit = replace(self.template, data=1, pipeline=1, micro_batch=1)
-        for tensor in divisors(count):
-            if self.space.tensor not in (None, tensor):
+        for tensor, precision in product(self._tried("tensor", divisors(count)), self.precisions or available(gpu)):
+            if f"{tensor} tensor ranks" in self.refused:
                 continue
-            for name in precisions:
-                try:
-                    self.predictor.graphs.graph(replace(unsplit, tensor=tensor, precision=name))
-                except InputError as error:
-                    self.result.refused.setdefault(f"{tensor} tensor ranks", str(error))
-                    break
-                yield tensor, name
+            unsplit = replace(self.template, data=1, pipeline=1, micro_batch=1, tensor=tensor, precision=precision)
+            try:
+                self.predictor.graphs.graph(unsplit)
+            except InputError as error:
+                self.refused[f"{tensor} tensor ranks"] = str(error)
+                continue
+            for pipeline in self._tried("pipeline", divisors(count // tensor)):
+                for data in self._tried("data", [count // (tensor * pipeline)]):
+                    try:
+                        outline = replace(unsplit, data=data, pipeline=pipeline)
+                        self.predictor.prepared(gpu, outline)
+                    except InputError as error:
+                        self.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
+                    else:
+                        yield outline
 
-    def fill(self, gpu: Gpu, outline: TrainingConfiguration, rent: Rent | None) -> None:
+    def _fill(self, gpu: Gpu, outline: TrainingConfiguration) -> None:
         """Every micro-batch of an outline, with the least recomputation that fits."""
-        choices = RECOMPUTATIONS if self.space.recomputation is None else (self.space.recomputation,)
-        for micro_batch in divisors(outline.global_batch // outline.data):
-            if self.space.micro_batch not in (None, micro_batch):
-                continue
-            job = self._fitting(gpu, replace(outline, micro_batch=micro_batch), choices)
+        choices = self._tried("recomputation", ("none", "selective", "full"))
+        stages = (self.given["zero"],) if "zero" in self.given else None
+        for micro_batch in self._tried("micro_batch", divisors(outline.global_batch // outline.data)):
+            job = self.predictor.sharded(gpu, replace(outline, micro_batch=micro_batch), choices, stages)
             if not self.predictor.prepared(gpu, job).memory.fits:
-                self.result.too_large += 1
+                self.too_large += 1
                 return
-            self.result.candidates.append(Candidate(gpu, job, self.predictor.iteration(gpu, job), rent))
+            self.candidates.append((gpu, job, self.predictor.iteration(gpu, job)))
             # What a smaller micro-batch had no room for, a larger one has not either.
             choices = choices[choices.index(job.recomputation) :]
 
-    def _fitting(self, gpu: Gpu, job: TrainingConfiguration, choices: Sequence[Recomputation]) -> TrainingConfiguration:
-        if self.space.zero is None:
-            return self.predictor.sharded(gpu, job, choices)
-        jobs = [replace(job, recomputation=choice) for choice in choices]
-        return next((job for job in jobs if self.predictor.prepared(gpu, job).memory.fits), jobs[-1])
-
-
-def degrees(count: int) -> Iterator[tuple[int, int, int]]:
-    """All (data, tensor, pipeline) whose product is ``count``."""
-    for tensor in divisors(count):
-        for pipeline in divisors(count // tensor):
-            yield count // (tensor * pipeline), tensor, pipeline
+    def _tried(self, name: str, values: Iterable[Any]) -> list[Any]:
+        return [value for value in values if self.given.get(name, value) == value]
 
 
 def divisors(number: int) -> list[int]:
@@ -193,11 +113,94 @@ def divisors(number: int) -> list[int]:
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def available(gpu: Gpu) -> tuple[str, ...]:
-    """The precisions that a GPU computes in."""
-    able = []
-    for name, precision in PRECISIONS.items():
-        with suppress(InputError):
-            require(gpu, precision)
-            able.append(name)
-    return tuple(able)
+class SearchAnswer(Answer):
+    """The configurations that fit, the best first."""
+
+    model: str
+    ranked_by: Literal["time", "cost"]
+    fitting: int
+    too_large: int
+    refused: dict[str, str]
+    iterations: int | None
+    configurations: list[IterationPrediction]
+    evidence: list[str]
+    assumptions: list[str]
+    notes: list[str]
+
+    @property
+    def status(self) -> int:
+        """1 where none fits into memory."""
+        return 0 if self.configurations else 1
+
+    @property
+    def text(self) -> str:
+        """A table, and what its first row rests on."""
+        if not self.configurations:
+            return ""
+        best = self.configurations[0]
+        gpus = list(dict.fromkeys(row.gpu for row in self.configurations))
+        counts = sorted({row.gpus for row in self.configurations})
+        rows = [self._cells(row) for row in self.configurations[:_MOST_IN_TEXT]]
+        different = {"gpu": len(gpus), "gpus": len(counts)}
+        shown = [name for name in rows[0] if different.get(name, 2) > 1]
+        many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+        return "\n".join(
+            [
+                f"{self.model}, global batch {best.job.global_batch}, on {many} {' or '.join(gpus)}",
+                f"{self.fitting} configurations fit, {self.too_large} do not; the best {len(rows)}:",
+                "",
+                table(shown, [[row[name] for name in shown] for row in rows]),
+                *([f"the first{best.interval}"] if best.interval else []),
+                *sentences(self.evidence, self.assumptions),
+            ]
+        )
+
+    def _cells(self, row: IterationPrediction) -> dict[str, str]:
+        job, cost = row.job, row.cost
+        cells = {"gpu": row.gpu, "gpus": str(row.gpus)} | dict(zip("dtp", map(str, job.degrees), strict=True))
+        cells |= {"micro-batch": str(job.micro_batch), "precision": job.precision, "recomputation": job.recomputation}
+        cells |= {"ZeRO": str(job.zero), "time": seconds_text(row.seconds), "peak": f"{100 * row.mfu:.1f} %"}
+        cells |= {"GiB": f"{row.memory.total / 2**30:.1f}", "cost": money(cost.usd_per_iteration) if cost else "-"}
+        if self.iterations is not None:
+            cells[f"{self.iterations} iterations"] = seconds_text(self.iterations * row.seconds)
+            cells["cost in all"] = money(cost.usd) if cost and cost.usd is not None else "-"
+        return cells
+
+
+_VARIED = {"dp": "data", "tp": "tensor", "pp": "pipeline"} | {name: name for name in ("micro_batch", "recomputation", "zero")}
+
+
+def search_all(resolved: Resolved) -> SearchAnswer:
+    """Rank all configurations of a question; raises InputError where every one is impossible."""
+    question, report = resolved.question, resolved.settings.report
+    given = {name: value for asked, name in _VARIED.items() if (value := question.explicit(asked)) is not None}
+    template = resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1)
+    found = Search(resolved.predictor, template, given, question.precision or ())
+    found.run(list(product(resolved.gpus, question.gpus_total)), lambda fitting: report(f"{fitting} configurations fit"))
+    rent_of = cache(resolved.rent)
+
+    def cost(candidate: Candidate) -> tuple[bool, bool, float]:
+        """Those with a stale price come after the others, and those without one last."""
+        gpu, job, iteration = candidate
+        rent = rent_of(gpu, job.gpus)
+        return rent is None, rent is not None and rent.is_stale, rent.usd(iteration.seconds) if rent else 0.0
+
+    by: Literal["time", "cost"] = "cost" if len(resolved.gpus) > 1 else "time"
+    found.candidates.sort(key=cost if by == "cost" else lambda candidate: candidate[2].seconds)
+    shown = found.candidates[:_MOST]
+    evidence = resolved.predictor.evidence(*shown[0]) if shown else None
+    notes = [*resolved.notes, *price_notes([rent_of(gpu, job.gpus) for gpu, job, _ in shown])]
+    if not shown:
+        notes.append(f"none of the {found.too_large} configurations fits into memory; use more GPUs, or GPUs with more memory")
+    return SearchAnswer(
+        model=resolved.name,
+        ranked_by=by,
+        fitting=len(found.candidates),
+        too_large=found.too_large,
+        refused=found.refused,
+        iterations=question.iterations,
+        configurations=[resolved.configuration(gpu, job, each, rent_of(gpu, job.gpus)) for gpu, job, each in shown],
+        evidence=list(evidence.rests_on) if evidence else [],
+        assumptions=[*(shown[0][2].notes if shown else ()), *(evidence.not_measured if evidence else ())],
+        notes=notes,
+    )

@@ -11,7 +11,9 @@ import torch
 from epochcast.analyzer.errors import InputError
 
 _BACKENDS = Path(__file__).parents[1]
-_TRACERS = {_BACKENDS / folder for folder in ("network", "distributed", "convmeter", "occupancy/graph")}
+_TRACERS = {
+    _BACKENDS / folder for folder in ("network", "distributed/models", "distributed/plan", "convmeter", "occupancy/graph")
+}
 
 _NEEDS_VALUES = ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent", "HigherOrder")
 

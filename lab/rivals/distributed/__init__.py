@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epochcast.analyzer.backends.distributed import predictor
-from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from lab.rivals.distributed import neusight_style, roofline, vtrain_style
 from lab.rivals.distributed.learned import predict_learned
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from lab.rivals.distributed import vtrain_style
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
 
 def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:
@@ -25,13 +25,5 @@ def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, c
     prediction = vtrain_style.predict(graphs, job, cluster, coefficients)
     degrees = {"data_parallel": job.data, "tensor_parallel": job.tensor, "pipeline_parallel": job.pipeline}
     kept = max(degrees, key=lambda name: degrees[name])
-    bubble = prediction.bubble if kept == "pipeline_parallel" else 0.0
-    parts = {name: getattr(prediction, name) if name == kept else 0.0 for name in degrees}
-    return replace(
-        prediction,
-        seconds=sum(prediction.compute.values()) + bubble + sum(parts.values()) + prediction.optimizer,
-        bubble=bubble,
-        tensor_parallel=parts["tensor_parallel"],
-        data_parallel=parts["data_parallel"],
-        pipeline_parallel=parts["pipeline_parallel"],
-    )
+    gone = {name: 0.0 for name in degrees if name != kept} | ({} if kept == "pipeline_parallel" else {"bubble": 0.0})
+    return replace(prediction, parts=prediction.parts.model_copy(update=gone))

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import iteration
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from lab.rivals.distributed.learned import predict_learned
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
 
 def predict(graphs: ModelGraphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients) -> Iteration:

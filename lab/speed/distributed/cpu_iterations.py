@@ -28,8 +28,8 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.backends.distributed.models.trace import trace
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes
 from lab.distributed.timing import CpuClock

@@ -5,8 +5,7 @@ Run: python -m lab.speed.distributed.fit_shipped [--write]
 
 from dataclasses import asdict
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, Coefficients
 from epochcast.regressor import load_catalog
 from lab.distributed.fit import fit_coefficients
 from lab.distributed.fitting import fit_operators

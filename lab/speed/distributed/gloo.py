@@ -33,11 +33,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
-from epochcast.analyzer.backends.distributed.job import ScheduleName
-from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Operator, Weight
+from epochcast.analyzer.backends.distributed.models.trace import trace
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes
@@ -129,9 +129,9 @@ def predicted(cell: Cell, all_reduce: Seconds, send: Seconds) -> dict[str, float
             added = float(times.seconds([_added(weight) for weight in own]).sum()) * (1 - 1 / cell.micro_batches)
             chunks.append(StageTimes(seconds(stage, "forward"), seconds(stage, "backward") + added, float(send(activations))))
         assert cell.schedule
-        timeline = simulate(chunks, RANKS, cell.micro_batches, cell.schedule)
         optimizer = times.optimizer_seconds([weight for block in whole[: 1 + half] for weight in block.weights], "sgd")
-        compute, together = max(timeline.busy(rank) for rank in range(RANKS)), timeline.seconds + optimizer
+        compute = max(cell.micro_batches * (chunk.forward + chunk.backward) for chunk in chunks)
+        together = pipeline_seconds(chunks, RANKS, cell.micro_batches, cell.schedule) + optimizer
     else:
         compute = seconds(whole, "forward") + seconds(whole, "backward")
         optimizer = times.optimizer_seconds(weights, "sgd")

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from epochcast.analyzer.backends.distributed.job import ScheduleName
-from epochcast.analyzer.backends.distributed.schedule import rank_order
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.plan.schedule import rank_order
 
 RANKS = 2
 

@@ -1,14 +1,13 @@
-"""Whole training iterations that ``op_bench.py`` measured on one GPU, against `predict-model distributed`.
+"""Whole training iterations that ``op_bench.py`` measured on one H200, against `predict-model distributed`.
 
 All on the same rows. ``usual``: as shipped, which saw operators of an H200 and none of its iterations. The trivial ones take
 FLOPs over the data sheet's peak times the median efficiency of the other models' rows, of all precisions or of the row's own. A
 slice of a model by tensor ranks ran alone, so exchanges do not count.
 
-Run: python -m lab.speed.distributed.op_bench_iterations [--iterations FILE.csv]
+Run: python -m lab.speed.distributed.op_bench_iterations
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,9 +15,8 @@ import torch
 
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
-from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
-from epochcast.analyzer.gpu_scripts.op_bench import gpu_name
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Gpu, load_catalog
 from lab.campaign import networks
@@ -82,10 +80,10 @@ def by_efficiency(rows: pd.DataFrame, gpu: Gpu) -> pd.DataFrame:
     return pd.DataFrame({way: rows["flops"] / peak / [own.median() for own in known] for way, known in ways.items()})
 
 
-def lines(iterations: Path) -> Iterator[str]:
+def lines() -> Iterator[str]:
     """Errors by precision and by model, then every row."""
-    gpu = load_catalog().resolve(gpu_name(iterations))
-    rows = pd.read_csv(iterations)
+    gpu = load_catalog()["H200 SXM"]
+    rows = pd.read_csv(H200 / "op_bench" / "iterations.csv")
     rows = rows[(rows["status"] == "ok") & (rows["pp"] == 1) & rows["model"].isin(list(MODELS))].reset_index(drop=True)
     seconds = pd.DataFrame(
         [predicted(dict(zip(rows.columns, row, strict=True)), gpu) for row in rows.to_numpy(dtype=object).tolist()]
@@ -113,7 +111,5 @@ def lines(iterations: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    parser = options(__doc__, page=False)
-    parser.add_argument("--iterations", type=Path, metavar="FILE.csv", default=H200 / "op_bench" / "iterations.csv")
-    chosen = parser.parse_args()
-    print(*lines(chosen.iterations), sep="\n")
+    options(__doc__, page=False).parse_args()
+    print(*lines(), sep="\n")

@@ -12,10 +12,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.distributed.job import Attention
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.models.named import from_text
-from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
+from epochcast.analyzer.backends.distributed.plan.job import Attention
+from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named
 
 
 class WithLoss(nn.Module):

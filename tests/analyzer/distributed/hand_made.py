@@ -1,6 +1,6 @@
 """Graphs written by hand, for what needs no torch."""
 
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
 
 
 def product(m: int, n: int, k: int, phase: str = "forward", dtype: str = "float32", module: str = "") -> Operator:

@@ -1,7 +1,6 @@
 """``epochcast predict-model distributed`` from the command line."""
 
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,10 @@ ASK = ("predict-model", "distributed")
 
 
 def test_the_text_has_all_parts(printed: Callable[..., str], tmp_path: Path) -> None:
-    trace = tmp_path / "iteration.json"
-    text = printed(*ASK, *_ONE, "--dp", "16", "--global-batch", "32", "--iterations", "10", "--timeline", trace)
+    text = printed(*ASK, *_ONE, "--dp", "16", "--global-batch", "32", "--iterations", "10")
     for said in ("per iteration", "tokens/s", "matmul", "optimizer step", "data-parallel", "fits: each GPU", "$", "assumed: "):
         assert said in text
     assert "global batch 32 in 2 micro-batches\n" in text
-    assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
     prices = tmp_path / "prices.csv"
     prices.write_text("cloud,instance,gpu,count,region,usd_per_hour,source,date\nx,t4,T4,1,any,1,here,2026-01-01\n")
     text = printed(*ASK, *_ONE, "--prices", prices)
@@ -52,10 +49,8 @@ _BAD = [
     ("--zero 4", "zero"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--cp 3", "does not divide over 3 context ranks"),
-    ("--cp 2 --compare --gpus-total 8 --global-batch 8", "does not vary context ranks, and --cp is 2"),
+    ("--cp 2 --compare --gpus-total 8 --global-batch 8", "leave out context ranks"),
     ("--calibration /nowhere", "fit distributed"),
-    ("--tensor-plan /nowhere", "cannot read the tensor plan"),
-    ("--recipe paper --timeline x.json", "not paper"),
     ("--plot x.png", "applies only to --compare"),
     ("--search --compare", "give one of them"),
     ("--search --gpus-total 4 --global-batch 8 --plot x.png", "applies only to --compare"),

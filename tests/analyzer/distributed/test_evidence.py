@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
 from epochcast.analyzer.backends.distributed.evidence import Evidence, row_of
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import load_catalog
 

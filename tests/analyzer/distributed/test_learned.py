@@ -3,10 +3,10 @@
 from hand_made import product
 
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.backends.distributed.search import available
 from epochcast.regressor import load_catalog
 from lab.distributed.operator_roofline import Roofline

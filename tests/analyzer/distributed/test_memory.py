@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
-from epochcast.analyzer.backends.distributed.partition import partition
-from epochcast.analyzer.backends.distributed.prediction import Memory
-from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
+from epochcast.analyzer.backends.distributed.answer import Memory
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, verdict
+from epochcast.analyzer.backends.distributed.plan.partition import partition
+from epochcast.analyzer.backends.distributed.plan.schedule import rank_order
 
 GIB = 2.0**30
 S, B, H, A = 1024, 1, 512, 8  # sequence, micro-batch, hidden and heads of a layer in 16 bit
@@ -85,13 +85,12 @@ def test_activations_of_the_micro_batches_in_flight(schedule: str, pipeline: int
 
 @pytest.mark.parametrize(("pipeline", "virtual", "micro_batches"), [(4, 2, 8), (4, 4, 4), (2, 3, 8), (8, 2, 16)])
 def test_interleaving_holds_what_its_schedule_runs(pipeline: int, virtual: int, micro_batches: int) -> None:
-    """The most that is in flight at any time of the simulated schedule."""
+    """The most that is in flight at any time of the schedule."""
     job = TrainingConfiguration(pipeline=pipeline, virtual_stages=virtual, global_batch=micro_batches)
     stages = partition(_graph(2 * pipeline * virtual), job)
-    events = simulate([StageTimes(1.0, 2.0)] * len(stages), pipeline, micro_batches, "1f1b").events
     held = most = 0
-    for event in sorted((one for one in events if one.rank == 0), key=lambda one: one.start):
-        held += 1 if event.phase == "forward" else -1
+    for step in rank_order(0, pipeline, micro_batches, "1f1b", virtual):
+        held += 1 if step.forward else -1
         most = max(most, held)
     assert memory_of(stages, job, 80 * GIB).activations == most * 2 * LAYER + WORKING
     if micro_batches > pipeline:  # Korthikanti et al. 2022, section 4.2.3: L layers' times 1 + (p - 1) / (p v)
@@ -127,17 +126,16 @@ def test_out_of_memory_says_how_much_of_what_and_what_would_help(
     parameters: int, options: dict[str, object], message: str
 ) -> None:
     job = TrainingConfiguration(precision="bf16", **options)
-    verdict = out_of_memory(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
-    assert verdict is not None
-    assert "\n" not in verdict
-    assert re.search(message, verdict)
+    said = verdict(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
+    assert said.startswith("out of memory") and "\n" not in said
+    assert re.search(message, said)
 
 
 @pytest.mark.parametrize(("tensor", "sequence_parallel"), [(1, False), (2, False), (2, True)])
 def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_parallel: bool) -> None:
     """Korthikanti et al. 2022, table 2, in bytes per s b h; torch keeps the causal mask besides, and gathered inputs whole."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     length = 256
     job = TrainingConfiguration(
@@ -162,7 +160,7 @@ def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_para
 def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_data: Path) -> None:
     """vTrain's runs of Megatron-LM on A100 80 GB: those of the largest micro-batch of each model and tensor degree."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+    from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
     table = pd.read_csv(shared_data / "distributed" / "vtrain_multi_node.csv")
     fits: dict[str, list[bool]] = {"full": [], "none": []}

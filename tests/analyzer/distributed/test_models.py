@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, tensor_plan  # noqa: E402
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 
 SMALL = {
     "llama": "llama:hidden=32,layers=2,heads=4,kv_heads=2,ffn=48,vocab=50",

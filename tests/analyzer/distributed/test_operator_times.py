@@ -7,7 +7,7 @@ from hand_made import product
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.backends.distributed.operator_time.table import Table
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.errors import InputError
 
 FP32 = precision_named("fp32")
@@ -43,4 +43,4 @@ def test_another_dtype_and_another_gpu_are_refused() -> None:
     with pytest.raises(InputError, match="no linear operators in float16 of T4"):
         Table(UNIFORM, "T4", FP32).seconds([product(64, 64, 64, dtype="float16")])
     with pytest.raises(InputError, match="no operators of V100; it holds T4"):
-        Table(UNIFORM, "V100", FP32)
+        Table(UNIFORM, "V100", FP32).seconds([product(64, 64, 64)])

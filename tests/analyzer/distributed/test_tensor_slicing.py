@@ -1,114 +1,33 @@
 """Tensor parallelism: ranks that really exchange at the markers compute what the whole model computes."""
 
 import threading
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
 from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
+from epochcast.analyzer.backends.distributed.models import from_text  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.building import build, tensor_plan  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
-HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 8
-ATTENTION = {
-    "query": "column",
-    "key": "column:kv_heads",
-    "value": "column:kv_heads",
-    "output": "row",
-    "heads": "heads",
-    "kv_heads": "heads",
-}
-PLAN = {
-    **{f"*attention.{name}": rule for name, rule in ATTENTION.items()},
-    **dict.fromkeys(("*mlp.gate", "*mlp.up"), "column"),
-    "*mlp.down": "row",
-    **dict.fromkeys(("before.words", "after.head"), "vocabulary"),
-}
+WORDS, LENGTH = 11, 8
+close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # norms compute in FP32
+LLAMA = f"llama:hidden=16,layers=2,heads=4,ffn=24,vocab={WORDS},attention_bias=yes,mlp_bias=yes"
 
 
-class Attention(nn.Module):
-    def __init__(self, kv_heads: int) -> None:
-        super().__init__()
-        self.heads, self.kv_heads, self.width = HEADS, kv_heads, HIDDEN // HEADS
-        self.query, self.output = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-        self.key, self.value = (nn.Linear(HIDDEN, kv_heads * self.width) for _ in range(2))
+class SumOfSquares(nn.Module):
+    """A loss whose sum over ranks is that over all words."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        def split(projected: Tensor, heads: int) -> Tensor:
-            return projected.unflatten(-1, (heads, self.width)).transpose(1, 2)
-
-        query = split(self.query(x), self.heads)
-        key, value = (
-            split(one(x), self.kv_heads).repeat_interleave(self.heads // self.kv_heads, 1) for one in (self.key, self.value)
-        )
-        return self.output(functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
-
-
-class Mlp(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate, self.up = nn.Linear(HIDDEN, 24), nn.Linear(HIDDEN, 24)
-        self.down = nn.Linear(24, HIDDEN)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(functional.silu(self.gate(x)) * self.up(x))
-
-
-class Block(nn.Module):
-    def __init__(self, kv_heads: int) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(HIDDEN) for _ in range(2))
-        self.attention, self.mlp = Attention(kv_heads), Mlp()
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.norms[0](x))
-        return x + self.mlp(self.norms[1](x))
-
-
-class Before(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(WORDS, HIDDEN)
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.words(words)
-
-
-class After(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.head = nn.LayerNorm(HIDDEN), nn.Linear(HIDDEN, WORDS, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.norm(x)).square().sum()  # the sum over ranks is that over all words
-
-
-class Pooled(nn.Module):
-    """An end that all ranks compute alike."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x[:, 0].square().sum()
-
-
-class Model(nn.Module):
-    def __init__(self, kv_heads: int = HEADS, tied: bool = True, pooled: bool = False) -> None:
-        super().__init__()
-        self.before, self.blocks = Before(), nn.ModuleList(Block(kv_heads) for _ in range(2))
-        self.after = Pooled() if pooled else After()
-        if tied and not pooled:
-            self.after.head.weight = self.before.words.weight
-
-    def forward(self, words: Tensor) -> Tensor:
-        x = self.before(words)
-        for block in self.blocks:
-            x = block(x)
-        return self.after(x)
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return logits.square().sum()
 
 
 class Exchange(TorchDispatchMode):
@@ -132,180 +51,83 @@ class Exchange(TorchDispatchMode):
         return whole.chunk(len(self.board), dim)[self.rank].clone() if name == "reduce_scatter" else whole
 
 
-def _run_ranks(model: nn.Module, words: Tensor, ranks: int, **options: Any) -> tuple[list[nn.Module], list[float]]:
-    """Loss and gradients of each rank."""
-    sliced = [slice_for_tensor_parallel(model, ranks, rank=rank, plan=PLAN, **options) for rank in range(ranks)]
-    board, barrier, losses = [None] * ranks, threading.Barrier(ranks, timeout=20), [0.0] * ranks
+def _run_ranks(sliced: list[nn.Module], words: Tensor) -> list[float]:
+    """The loss of each rank; gradients are left at its weights."""
+    board, barrier, losses = [None] * len(sliced), threading.Barrier(len(sliced), timeout=20), [0.0] * len(sliced)
 
     def run(rank: int) -> None:
         try:
             with Exchange(rank, board, barrier):
-                loss = sliced[rank](words)
+                loss = sliced[rank](words, words)
                 loss.backward()
             losses[rank] = loss.item()
         except BaseException:
             barrier.abort()
             raise
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(sliced))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sliced, losses
+    return losses
 
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
-@pytest.mark.parametrize(("ranks", "kv_heads", "tied"), [(2, 4, True), (2, 2, False), (2, 1, True), (4, 2, True)])
-def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: bool, sequence_parallel: bool) -> None:
+@pytest.mark.parametrize(("ranks", "kv_heads", "tied"), [(2, 4, "yes"), (2, 2, "no"), (2, 1, "yes"), (4, 2, "yes")])
+def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: str, sequence_parallel: bool) -> None:
     torch.manual_seed(0)
-    model, words = Model(kv_heads, tied).double(), torch.randint(WORDS, (3, LENGTH))
-    sliced, losses = _run_ranks(model, words, ranks, sequence_parallel=sequence_parallel)
-    loss = model(words)
+    of = from_text(f"{LLAMA},kv_heads={kv_heads},tied={tied}")
+    model, words = build(of, device="cpu").double(), torch.randint(WORDS, (3, LENGTH))
+    model.loss = SumOfSquares()
+    plan = tensor_plan(of, model)
+    sliced = [slice_for_tensor_parallel(model, ranks, plan, sequence_parallel, model.blocks, rank) for rank in range(ranks)]
+    losses = _run_ranks(sliced, words)
+    loss = model(words, words)
     loss.backward()
-    assert sum(losses) == pytest.approx(loss.item(), rel=1e-12)
+    assert sum(losses) == pytest.approx(loss.item(), rel=1e-6)
     gradients = {name: one.grad for name, one in model.named_parameters()}
     parts = [dict(one.named_parameters()) for one in sliced]
     assert parts[0].keys() == gradients.keys()
-    rows = torch.cat([one["before.words.weight"].grad for one in parts])
-    torch.testing.assert_close(rows[:WORDS], gradients["before.words.weight"])
+    rows = torch.cat([one["model.model.embed_tokens.weight"].grad for one in parts])
+    close(rows[:WORDS], gradients["model.model.embed_tokens.weight"])
     assert not rows[WORDS:].any()
-    for name, dim in (
-        ("attention.query.weight", 0),
-        ("attention.output.weight", 1),
-        ("mlp.up.bias", 0),
-        ("mlp.down.weight", 1),
-    ):
-        name = f"blocks.0.{name}"
-        assert parts[0][name].tensor_sliced
-        torch.testing.assert_close(torch.cat([one[name].grad for one in parts], dim), gradients[name])
-    key = torch.stack([one["blocks.1.attention.key.weight"].grad for one in parts])
+    first, second = (f"model.model.layers.{index}" for index in (0, 1))
+    for name, dim in (("self_attn.q_proj.weight", 0), ("self_attn.o_proj.weight", 1), ("mlp.up_proj.bias", 0)):
+        assert parts[0][f"{first}.{name}"].tensor_sliced
+        whole = torch.cat([one[f"{first}.{name}"].grad for one in parts], dim)
+        close(whole, gradients[f"{first}.{name}"])
+    key = torch.stack([one[f"{second}.self_attn.k_proj.weight"].grad for one in parts])
     sharing = (min(ranks, kv_heads), -1)  # ranks that share heads have a part of the gradient each
     whole = key.unflatten(0, sharing).sum(1).flatten(0, 1)
-    torch.testing.assert_close(whole, gradients["blocks.1.attention.key.weight"])
-    norms = [one["blocks.1.norms.1.weight"].grad for one in parts]  # under sequence parallelism of the rank's part of it
-    torch.testing.assert_close(sum(norms) if sequence_parallel else norms[1], gradients["blocks.1.norms.1.weight"])
+    close(whole, gradients[f"{second}.self_attn.k_proj.weight"])
+    norm = f"{second}.post_attention_layernorm.weight"
+    norms = [one[norm].grad for one in parts]  # under sequence parallelism of the rank's part of it
+    close(sum(norms) if sequence_parallel else norms[1], gradients[norm])
 
 
-FREE = ("copy_to_tensor_ranks", "scatter_sequence")
-"""Markers without communication forward; they stand in a trace only because their gradients communicate."""
-
-
-class Names(TorchDispatchMode):
-    """Which markers run, on which dtype."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, Any]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == "epochcast" and func._schema.name.split("::")[1] not in FREE:
-            self.seen.append((str(func), args[0].dtype))
-        return func(*args, **(kwargs or {}))
-
-
-def _seen(model: nn.Module, run: Callable[[nn.Module], Tensor]) -> tuple[list[Any], list[Any]]:
-    with Names() as names:
-        answer = run(model)
-        forward = list(names.seen)
-        answer.sum().backward()
-    return forward, names.seen[len(forward) :]
-
-
-def test_a_block_reduces_once_per_sublayer_forward_and_once_backward() -> None:
-    """Shoeybi et al. 2019, figure 4: two all-reduces forward and two backward, though q, k and v are three layers."""
-    sliced = slice_for_tensor_parallel(Model(), 2, plan=PLAN).to("meta")
-    x = torch.randn(1, LENGTH, HIDDEN, device="meta", requires_grad=True)
-    reduce = [("epochcast.all_reduce.default", torch.float32)] * 2
-    assert _seen(sliced.blocks[0], lambda block: block(x)) == (reduce, reduce)
-
-
-def test_sequence_parallelism_gathers_and_scatters_instead() -> None:
-    """Korthikanti et al. 2022, figure 5: an all-gather ahead of each sublayer, a reduce-scatter behind it."""
-    sliced = slice_for_tensor_parallel(Model(), 2, sequence_parallel=True, plan=PLAN)
-    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)  # the first block is the one that hands it out
-    both = ["epochcast.all_gather.default", "epochcast.reduce_scatter.default"] * 2
-    forward, backward = _seen(sliced.blocks[0], lambda block: block(x))
-    assert [name for name, _ in forward] == both
-    assert [name for name, _ in backward] == [*both, "epochcast.all_gather.default"]
-
-
-class Perceptron(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.drop, self.fc2, self.heads = nn.Linear(8, 12), nn.Dropout(0.0), nn.Linear(12, 8), 4
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.drop(functional.gelu(self.fc1(x))))
-
-
-class Forked(Perceptron):
-    """Something else reads the hidden features."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.fc1(x)
-        return self.fc2(functional.relu(hidden)) * hidden.mean()
-
-
-class Normed(Perceptron):
-    """Not element-wise."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(functional.softmax(self.fc1(x), -1))
-
-
-class Branching(Perceptron):
-    """Cannot be followed without values."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) if x.sum() > 0 else x
-
-
-def test_pairs_of_linear_layers_are_found_in_the_data_flow() -> None:
-    chain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    assert linear_pairs(chain) == {"0": "column", "2": "row", "4": "column", "6": "row"}
-    assert linear_pairs(nn.ModuleList([Perceptron()])) == {"0.fc1": "column", "0.fc2": "row"}
-    assert linear_pairs(Mlp()) == {"gate": "column", "up": "column", "down": "row"}
-    for other in (Forked(), Normed(), Branching(), Attention(4)):
-        assert linear_pairs(other) == {}
-    sliced = slice_for_tensor_parallel(Perceptron(), 4)
-    assert (sliced.fc1.weight.shape, sliced.fc2.weight.shape) == ((3, 8), (8, 3))
-
-
-def test_a_plan_names_layers_and_heads_by_pattern() -> None:
-    model = nn.Sequential(Perceptron(), Perceptron())
-    sliced = slice_for_tensor_parallel(model, 2, plan={"*.fc1": "column", "*.fc2": "row", "1.heads": "heads"})
-    assert [one.fc1.out_features for one in sliced] == [6, 6]
-    assert [one.heads for one in sliced] == [4, 2]
-    assert model[0].fc1.out_features == 12  # the model itself stays whole
-    assert sliced(torch.zeros(1, 8)).shape == (1, 8)
-
-
-def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> None:
-    sliced = slice_for_tensor_parallel(Attention(2), 4, plan=ATTENTION)
-    assert (sliced.heads, sliced.kv_heads, sliced.key.out_features) == (1, 1, sliced.width)
-    plan = {"key": "column", "value": "column", "query": "column", "output": "row", "kv_heads": "heads"}
-    with pytest.raises(InputError, match="kv_heads is 2, which does not divide over 4 tensor ranks"):
-        slice_for_tensor_parallel(Attention(2), 4, plan=plan)
-    with pytest.raises(InputError, match="kv_heads of key is 4, which does not divide over 8 tensor ranks"):
-        slice_for_tensor_parallel(Attention(4), 8, plan=ATTENTION)  # no group of queries shares these
+def test_a_block_exchanges_once_per_sublayer_each_way() -> None:
+    """Shoeybi et al. 2019, figure 4: two all-reduces, though q, k and v are three layers; Korthikanti et al. 2022, figure 5."""
+    job = TrainingConfiguration(tensor=2, sequence_length=LENGTH, precision="fp32")
+    graphs = ModelGraphs.of(LLAMA)
+    gathered = ["epochcast.all_gather", "epochcast.reduce_scatter"] * 2
+    for sequence_parallel, forward in ((False, ["epochcast.all_reduce"] * 2), (True, gathered)):
+        block = graphs.graph(TrainingConfiguration(**vars(job) | {"sequence_parallel": sequence_parallel})).blocks[0]
+        names = [[one.name for one in own if one.kind == "communication"] for own in (block.forward, block.backward)]
+        assert names == [forward, forward]
 
 
 @pytest.mark.parametrize(
-    ("model", "ranks", "options", "message"),
+    ("ranks", "plan", "message"),
     [
-        (nn.Sequential(nn.Conv2d(3, 8, 3)), 2, {}, "give a plan"),
-        (Perceptron(), 5, {}, "fc1 has 12 output features, which do not divide over 5 tensor ranks"),
-        (Perceptron(), 2, {"plan": {"*.fc9": "column"}}, "matches no linear layer or embedding of Perceptron; it has fc1, fc2"),
-        (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "the rules are column, row, vocabulary, heads"),
-        (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
-        (Perceptron(), 2, {"plan": {"fc1": "column:groups"}}, "'groups', which is no integer attribute of Perceptron"),
-        (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
-        (Perceptron(), 2, {"sequence_parallel": True}, "has no container of repeated blocks"),
-        (Model(tied=True), 2, {"plan": {"before.words": "vocabulary", "after.head": "row"}}, "tied"),
+        (5, {"model.model.layers.*.mlp.up_proj": "column"}, "up_proj has 24 output features, which do not divide over 5"),
+        (5, {"model.model.layers.*.mlp.down_proj": "row"}, "down_proj has 24 input features, which do not divide over 5"),
+        (3, {"model.model.layers.*.self_attn.q_proj": "column:q_proj_heads"}, "of model.model.layers.0.self_attn.q_proj is 4"),
+        (3, {"model.model.layers.*.self_attn.q_proj_heads": "heads"}, "heads is 4, which does not divide over 3"),
+        (2, {"model.model.norm": "row"}, "norm is a LlamaRMSNorm, which tensor ranks cannot split"),
     ],
 )
-def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_sliced_is_one_sentence(ranks: int, plan: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        slice_for_tensor_parallel(model, ranks, **options)
+        slice_for_tensor_parallel(build(from_text(LLAMA)), ranks, plan)
     assert "\n" not in str(caught.value)

@@ -9,8 +9,8 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
-from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.trace import trace  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

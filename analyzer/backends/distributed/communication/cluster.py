@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from epochcast.analyzer.backends.distributed.communication.links import Link, link_named
-from epochcast.analyzer.backends.distributed.communication.measured import AllReduceFit, fitted_all_reduces
+from epochcast.analyzer.backends.distributed.communication.links import AllReduceFit, Link, fitted_all_reduces, link_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu, load_catalog
-from epochcast.regressor import InputError as RegressorInputError
 
 # Per step of NCCL's ring with the Simple protocol (NCCL 2.10, src/graph/tuning.cc, hwLat).
 _NVLINK_LATENCY = 3.4e-6
@@ -44,7 +42,6 @@ class Cluster:
         measured: all-reduce times within a node by number of GPUs, which take the place of the formulas.
         intra_efficiency: share of the line rate of ``intra`` that collectives reach; 0.75 is what was fitted to 8 A100 SXM4
             (``measured_links.toml``: 224 of 300 GB/s).
-        inter_efficiency: the same of ``inter``; 1 is the line rate, as NCCL reckons it, and is for calibration to lower.
         assumptions: sentences on what was not given.
     """
 
@@ -54,7 +51,6 @@ class Cluster:
     inter: Link | None = None
     measured: Mapping[int, AllReduceFit] = field(default_factory=dict)
     intra_efficiency: float = 0.75
-    inter_efficiency: float = 1.0
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -64,17 +60,9 @@ class Cluster:
         return efficiency * self.intra.bandwidth / (1 if self.intra.per == "gpu" else self.gpus_per_node)
 
     def inter_bandwidth(self, senders: int) -> float:
-        """Bytes/s to other nodes that each of ``senders`` GPUs of a node has while all of them send.
-
-        Raises:
-            InputError: the cluster has no link between nodes.
-        """
-        if self.inter is None:
-            raise InputError(
-                f"the job spans several nodes of {self.gpus_per_node} GPUs but has no link between nodes; name one"
-            )
-        efficiency = 1.0 if self.inter.measured else self.inter_efficiency
-        return efficiency * self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
+        """Bytes/s to other nodes that each of ``senders`` GPUs of a node has while all of them send."""
+        assert self.inter is not None, "one node"
+        return self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
 
     def placement(self, ranks: int, stride: int) -> Placement:
         """The placement of the worst placed group of ``ranks`` global ranks, ``stride`` apart.
@@ -92,13 +80,6 @@ class Cluster:
         return Placement(members, math.ceil(ranks / members))
 
 
-def _catalogue_gpu(name: str) -> Gpu:
-    try:
-        return load_catalog().resolve(name)
-    except RegressorInputError as error:
-        raise InputError(str(error)) from error
-
-
 def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
     """The link that a GPU of the catalogue has to its neighbours, and what is assumed of it."""
     # Switches join SXM boards; most other boards have bridges over two slots (product briefs).
@@ -107,7 +88,6 @@ def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
     if gpu.nvlink_bandwidth and gpus_per_node <= bridged:
         link = Link(
             name=f"NVLink of {gpu.name}",
-            kind="nvlink",
             bandwidth=gpu.nvlink_bandwidth / 2,  # the catalogue has data sheets' totals of both directions
             latency=_NVLINK_LATENCY,
             source="GPU catalogue",
@@ -139,16 +119,12 @@ def cluster_for(
     Raises:
         InputError: unknown GPU or link, or the GPUs do not fill the nodes.
     """
-    gpu = _catalogue_gpu(gpu) if isinstance(gpu, str) else gpu
-    if gpus < 1:
-        raise InputError(f"{gpus} GPUs; a job needs 1 or more")
+    gpu = load_catalog().resolve(gpu) if isinstance(gpu, str) else gpu
     assumptions: list[str] = []
     if gpus_per_node is None:
         gpus_per_node = min(gpus, 8)
         if gpus > gpus_per_node:
             assumptions.append(f"nodes have {gpus_per_node} GPUs")
-    if gpus_per_node < 1:
-        raise InputError(f"{gpus_per_node} GPUs per node; it must be 1 or more")
     gpus_per_node = min(gpus, gpus_per_node)
     if gpus % gpus_per_node:
         raise InputError(f"{gpus} GPUs do not fill nodes of {gpus_per_node}; give a multiple, or other nodes")
@@ -158,18 +134,13 @@ def cluster_for(
         measured = fitted_all_reduces(gpu.name)
         if gpus_per_node > 1:
             assumptions += assumed
-    elif isinstance(intra, str):
-        intra = link_named(intra)
     if gpus == gpus_per_node:
         inter = None
     elif inter is None:
         usual = _USUAL_NETWORK.get(gpu.architecture or "") if "SXM" in gpu.name else None
         inter = link_named(usual or _OTHER_NETWORK)
-        assumptions.append(f"nodes are linked by {inter.name}, {inter.bandwidth * 8 / 1e9:g} Gb/s per {_whose(inter)}")
-    elif isinstance(inter, str):
-        inter = link_named(inter)
+        whose = "GPU" if inter.per == "gpu" else "node"
+        assumptions.append(f"nodes are linked by {inter.name}, {inter.bandwidth * 8 / 1e9:g} Gb/s per {whose}")
+    intra = link_named(intra) if isinstance(intra, str) else intra
+    inter = link_named(inter) if isinstance(inter, str) else inter
     return Cluster(gpu, gpus_per_node, intra, inter, measured, assumptions=tuple(assumptions))
-
-
-def _whose(link: Link) -> str:
-    return "GPU" if link.per == "gpu" else "node"

@@ -1,18 +1,23 @@
-"""Links between GPUs and between nodes: presets with their sources (``links.toml``), and a user's own."""
+"""Links between GPUs and between nodes: presets with their sources (``links.toml``), a user's own, and what was measured."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.question import sentence
 
 _SEVERAL = re.compile(r"(\d+)\s*[x×]\s*(?=[^\d\s])", re.IGNORECASE)
 
@@ -22,7 +27,6 @@ class Link(BaseModel):
 
     Attributes:
         name: what it is called on the command line.
-        kind: medium; ``cloud`` is the network of a cloud's instance type, ``loopback`` processes of one host.
         bandwidth: bytes/s in one direction, at line rate unless ``measured``.
         latency: seconds of one step of a collective over it.
         per: whether each GPU has this bandwidth to itself or the GPUs of a node share it.
@@ -33,7 +37,6 @@ class Link(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
-    kind: Literal["nvlink", "pcie", "infiniband", "ethernet", "cloud", "loopback"]
     bandwidth: float = Field(gt=0, lt=1e15, allow_inf_nan=False)
     latency: float = Field(ge=0, lt=1, allow_inf_nan=False)
     per: Literal["gpu", "node"] = "gpu"
@@ -41,26 +44,20 @@ class Link(BaseModel):
     source: str = ""
 
 
-def _read(text: str, origin: str) -> list[Link]:
+def _read(text: str, origin: str) -> dict[str, Link]:
     try:
         tables = tomllib.loads(text).get("link")
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{origin} is not TOML: {error}") from error
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{origin} holds no [[link]] table; add one per link (name, kind, bandwidth, latency, per)")
-    links = []
+        raise InputError(f"{origin} holds no [[link]] table; add one per link (name, bandwidth, latency, per)")
+    links: dict[str, Link] = {}
     for table in tables:
+        name = str(table.get("name", "without a name"))
         try:
-            links.append(Link.model_validate(table))
+            links[name] = Link.model_validate(table)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            wrong = f"lacks {key}" if first["type"] == "missing" else f"has {key} = {first['input']!r}: {first['msg'].lower()}"
-            name = table.get("name", "without a name")
-            raise InputError(f"{origin}: link {name!r} {wrong}; figures are in bytes/s and seconds") from error
-    names = [link.name for link in links]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"{origin} holds link {twice[0]!r} twice; keep one")
+            raise InputError(f"{origin}: of link {name!r} {sentence(error)}; figures are in bytes/s and seconds") from error
     return links
 
 
@@ -71,12 +68,12 @@ def load_links(extra: Path | None = None) -> dict[str, Link]:
         InputError: ``extra`` is missing, not TOML, or holds a link with a missing, unknown or impossible figure.
     """
     links = _read((files(__package__) / "links.toml").read_text("utf-8"), "links.toml")
-    if extra is not None:
-        try:
-            links += _read(extra.read_text("utf-8"), str(extra))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the link file {str(extra)!r}: {error}") from error
-    return {link.name: link for link in links}
+    if extra is None:
+        return links
+    try:
+        return links | _read(extra.read_text("utf-8"), str(extra))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the link file {str(extra)!r}: {error}") from error
 
 
 def _key(name: str) -> str:
@@ -103,5 +100,29 @@ def link_named(name: str, links: Mapping[str, Link] | None = None) -> Link:
             )
     close = [by_key[known].name for known in get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     remedy = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(links)}"
-    own = "your own link: --links FILE, a TOML file with a table [[link]] with name, kind, bandwidth, latency, per"
+    own = "your own link: --links FILE, a TOML file with a table [[link]] with name, bandwidth, latency, per"
     raise InputError(f"unknown link {name!r}; {remedy} ({own})")
+
+
+@dataclass(frozen=True)
+class AllReduceFit:
+    """Latency and bandwidth of all-reduces over ``gpus`` GPUs: ``latency + 2 (gpus - 1)/gpus nbytes / bandwidth`` seconds.
+
+    ``latency`` is of the whole all-reduce; ``bandwidth`` is what each GPU sends (NCCL's bus bandwidth).
+    """
+
+    gpus: int
+    latency: float
+    bandwidth: float
+
+    def seconds(self, nbytes: ArrayLike) -> NDArray[np.float64]:
+        """Seconds of all-reduces of ``nbytes``."""
+        sent = 2 * (self.gpus - 1) / self.gpus * np.asarray(nbytes, dtype=np.float64)
+        return np.asarray(self.latency + sent / self.bandwidth)
+
+
+@cache
+def fitted_all_reduces(gpu: str) -> dict[int, AllReduceFit]:
+    """Our fits of public measurements for this GPU of the catalogue, by number of GPUs; empty where there are none."""
+    tables = tomllib.loads((files(__package__) / "measured_links.toml").read_text("utf-8"))["measured"]
+    return {fit["gpus"]: AllReduceFit(**fit) for table in tables if gpu in table["gpus"] for fit in table["fit"]}

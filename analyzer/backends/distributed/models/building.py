@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from epochcast.analyzer.backends.distributed.job import Attention
-from epochcast.analyzer.backends.distributed.loss_operator import CrossEntropy
 from epochcast.analyzer.backends.distributed.models.configuration import Configuration, transformers
+from epochcast.analyzer.backends.distributed.models.loss_operator import CrossEntropy
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks
+from epochcast.analyzer.backends.distributed.plan.job import Attention
 from epochcast.analyzer.backends.network.factory import type_and_text
 from epochcast.analyzer.errors import InputError
 
@@ -176,20 +176,16 @@ def _prepare(module: nn.Module, attention: Attention) -> None:
     for part in list(module.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, _library().pytorch_utils.Conv1D):  # a linear layer with its weight transposed
-                setattr(part, name, _linear(child))
+                inputs, outputs = child.weight.shape
+                linear = nn.Linear(inputs, outputs, device="meta")
+                linear.weight, linear.bias = nn.Parameter(child.weight.detach().t().contiguous()), child.bias
+                setattr(part, name, linear)
         if hasattr(part, "is_causal"):
             part.core = Core(attention == "fused")
             width = getattr(part, "head_dim", None) or getattr(part, "attention_head_size", 0)
             for name, child in part.named_children():
                 if width and isinstance(child, nn.Linear):
                     setattr(part, f"{name}_heads", child.out_features // width)
-
-
-def _linear(of: Any) -> nn.Linear:
-    inputs, outputs = of.weight.shape
-    made = nn.Linear(inputs, outputs, device="meta")
-    made.weight, made.bias = nn.Parameter(of.weight.detach().t().contiguous()), of.bias
-    return made
 
 
 def keep_distinct(module: Trained) -> tuple[int, ...]:
@@ -216,15 +212,15 @@ def _traits(layer: nn.Module) -> Any:
         (
             name,
             type(part),
-            tuple((key, value) for key, value in sorted(vars(part).items()) if _is_trait(key, value)),
+            tuple(  # other numbers change no work
+                (key, value)
+                for key, value in sorted(vars(part).items())
+                if key != "layer_idx" and isinstance(value, (bool, int, str))
+            ),
             tuple((key, tuple(weight.shape)) for key, weight in part.named_parameters(recurse=False)),
         )
         for name, part in layer.named_modules()
     )
-
-
-def _is_trait(key: str, value: Any) -> bool:
-    return key != "layer_idx" and isinstance(value, (bool, int, str))  # other numbers change no work
 
 
 def tensor_plan(of: Configuration, module: Trained) -> dict[str, str]:

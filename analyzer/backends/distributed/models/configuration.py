@@ -18,14 +18,11 @@ from epochcast.analyzer.backends.network.factory import type_and_text
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
 
-_LARGEST_FILE = 4_000_000
-"""Bytes; the longest configurations are those that name 21,843 classes of images."""
-
 _MOST = {"theta": 10**12, "layer": 1000, "depth": 1000, "label": 2**20, "": 2**24}
 """The most that a whole number may be, by a part of its key: far beyond any model that is trained."""
 
-_NOT_READ = ("attn_implementation", "auto_map", "dtype", "torch_dtype", "quantization_config")
-"""Keys of how the released weights are stored and run; a job says its own precision and attention."""
+_NOT_READ = ("attn_implementation", "dtype", "torch_dtype", "quantization_config", "auto_map", "trust_remote_code")
+"""Keys of how the released weights are stored and run, for which a job says its own; and of code that comes with a model."""
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """Attributes of transformers' configurations of experts: mixtral, qwen2_moe, deepseek_v3, dbrx."""
@@ -143,14 +140,9 @@ def read_config(path: Path) -> Configuration:
     """Read a configuration file; raises InputError if it cannot be read or is none."""
     name = path.absolute().parent.name if path.stem == "config" else path.stem
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+        settings = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}; name a configuration file") from error
-    if len(content) > _LARGEST_FILE:
-        raise InputError(f"{str(path)!r} is over {_LARGEST_FILE // 10**6} MB; name a config.json, not weights")
-    try:
-        settings = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{str(path)!r} is not JSON ({str(error)[:80]}); name a config.json") from error
     if not isinstance(settings, dict) or "model_type" not in settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.backends.network.factory import Built, arguments_of, import_factory, module_and_inputs
@@ -62,10 +61,10 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
         )
     inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), inputs)
     samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim())
-    if batch and "batch" in signature(factory).parameters and samples != batch:
+    if batch and samples != batch:
         raise InputError(
-            f"the model {path!r} gives example inputs of {samples} samples for batch={batch}; "
-            "let the first axis of its first input be the batch"
+            f"the model {path!r} gives example inputs of {samples} samples for micro-batches of {batch}; let its factory take "
+            "batch, the first axis of its first input"
         )
     return UserModule(path, module, inputs)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
 
 
 class OperatorTimes(Protocol):
@@ -30,11 +30,6 @@ class RememberedTimes:
 
     source: OperatorTimes
     _known: dict[int, tuple[Sequence[Operator], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
-
-    @property
-    def estimated(self) -> Mapping[Operator, str]:
-        """Operators that the source could not run, with the reason (``profile``)."""
-        return getattr(self.source, "estimated", {})
 
     @property
     def optimizer_seconds(self) -> Callable[[Sequence[Weight], str], float] | None:

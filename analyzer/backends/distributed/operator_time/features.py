@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS
-from epochcast.analyzer.backends.distributed.precision import peak_flops
+from epochcast.analyzer.backends.distributed.plan.precision import peak_flops
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 

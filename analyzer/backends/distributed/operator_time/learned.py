@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 from epochcast.regressor.trees import Trees
@@ -36,21 +36,16 @@ _OTHER_HALF = 0.05
 _HALVES = {"float16", "bfloat16"}
 
 
-@dataclass(frozen=True)
-class Board:
-    """A measured GPU, as far as likeness to others goes: W and compute capability."""
-
-    tdp: float
-    compute_capability: float
-
-
-def distance(first: Board, second: Board) -> float:
+def distance(first: tuple[float, float], second: tuple[float, float]) -> float:
     """How unlike two GPUs are in the share of their data sheet that they reach.
 
     The logarithm of the ratio of their power limits counts first: a card of 70 W cannot hold its boost clock in matrix products
     with any architecture; a GPU of 250 W can. Then the architecture, whose kernels are alike.
+
+    Args:
+        first, second: W and compute capability.
     """
-    return abs(float(np.log(first.tdp / second.tdp))) + _CAPABILITY * abs(first.compute_capability - second.compute_capability)
+    return abs(float(np.log(first[0] / second[0]))) + _CAPABILITY * abs(first[1] - second[1])
 
 
 def _dtype_distance(dtype: str, other: str) -> float:
@@ -69,10 +64,10 @@ class FamilyModel:
 
 @dataclass(frozen=True)
 class OperatorModel:
-    """What ``lab.distributed.fitting`` learned; ``boards`` are the GPUs by catalogue name."""
+    """What ``lab.distributed.fitting`` learned; ``boards`` are W and compute capability by catalogue name."""
 
     families: Mapping[str, FamilyModel]
-    boards: Mapping[str, Board]
+    boards: Mapping[str, tuple[float, float]]
 
     def measured(self, gpu: str, dtype: str) -> bool:
         """Whether matrix products of a GPU (catalogue name) in a dtype were measured."""
@@ -93,8 +88,8 @@ class OperatorModel:
         measured = self.families[family].rates
         if (gpu.name, dtype) in measured:
             return measured[gpu.name, dtype]
-        board = Board(gpu.tdp, gpu.compute_capability)
-        far = np.array([distance(board, self.boards[name]) + _dtype_distance(dtype, other) for name, other in measured])
+        own = (gpu.tdp, gpu.compute_capability)
+        far = np.array([distance(own, self.boards[name]) + _dtype_distance(dtype, other) for name, other in measured])
         weight = np.exp(-(far - far.min()) / _REACH)
         compute = weight @ [self._compute(family, key) for key in measured] / weight.sum()
         memory = weight @ [rate.memory for rate in measured.values()] / weight.sum()

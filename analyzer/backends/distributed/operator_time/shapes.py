@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Operator
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
 
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")
 """``m, n, k`` of a product (batch, m, k) x (batch, k, n); of other families ``m`` rows of ``n`` elements, ``k`` 1. ``bytes`` is
@@ -49,21 +49,11 @@ def products_of(operator: Operator) -> tuple[int, int, int, int]:
     return 1, image.shape[0] * math.prod(image.shape[2:]), weight[0], math.prod(weight[1:])
 
 
-def product_row(batch: int, m: int, n: int, k: int, dtype: str, size: float | None = None) -> tuple[object, ...]:
-    """The row of a matrix product; ``size``: its bytes where they are not those of the three matrices."""
-    if size is None:
-        size = float(batch * (m * k + k * n)) * element_bytes(dtype) + batch * m * n * element_bytes(written(dtype))
+def product_row(batch: int, m: int, n: int, k: int, dtype: str) -> tuple[object, ...]:
+    """The row of a matrix product; one in FP8 answers in BF16."""
+    read, written = (1, 2) if dtype == "fp8" else (DTYPE_BYTES["float32" if dtype == "tf32" else dtype],) * 2
+    size = float(batch * ((m * k + k * n) * read + m * n * written))
     return "linear" if batch == 1 else "bmm", batch, m, n, k, 2.0 * batch * m * n * k, size, dtype
-
-
-def written(dtype: str) -> str:
-    """The dtype that a product in ``dtype`` answers in."""
-    return "bfloat16" if dtype == "fp8" else dtype
-
-
-def element_bytes(dtype: str) -> int:
-    """Bytes of one operand of a product in ``dtype``, ``tf32`` and ``fp8`` among them."""
-    return {"tf32": 4, "fp8": 1}.get(dtype) or DTYPE_BYTES[dtype]
 
 
 def _row(operator: Operator, precision: Precision, fused: bool) -> tuple[object, ...]:
@@ -81,15 +71,12 @@ def _row(operator: Operator, precision: Precision, fused: bool) -> tuple[object,
     shapes = [tensor.shape for tensor in (*operator.inputs, *operator.outputs) if tensor.shape]
     largest = max(shapes, key=math.prod, default=(1,))
     family = operator.kind if operator.kind in ("normalisation", "softmax") else "elementwise"
-    columns = _channel_size(largest) if "batch_norm" in operator.name else largest[-1]
+    columns = largest[-1]
+    if "batch_norm" in operator.name:  # it averages over all but the channels
+        columns = math.prod(largest) // largest[1]
     rows = math.prod(largest) // max(columns, 1)
     traffic = operator.fused_bytes if fused else max(operator.bytes, 1.0)
     return family, 1, max(rows, 1), max(columns, 1), 1, 0.0, traffic, dtype
-
-
-def _channel_size(shape: tuple[int, ...]) -> int:
-    """Elements that batch normalisation averages over: all but the channels."""
-    return math.prod(shape) // shape[1] if len(shape) > 1 else shape[0]
 
 
 def places_by(table: pd.DataFrame, first: str, second: str) -> dict[tuple[str, str], NDArray[np.intp]]:
@@ -97,9 +84,3 @@ def places_by(table: pd.DataFrame, first: str, second: str) -> dict[tuple[str, s
     keys = pd.MultiIndex.from_frame(table[[first, second]])
     codes, pairs = keys.factorize()
     return {(str(left), str(right)): np.flatnonzero(codes == code) for code, (left, right) in enumerate(pairs)}
-
-
-def check_finite(shapes: pd.DataFrame) -> pd.Series:
-    """Which rows have positive, finite sizes."""
-    figures = shapes[["batch", "m", "n", "k", "bytes"]].to_numpy(dtype=float)
-    return pd.Series(np.isfinite(figures).all(axis=1) & (figures > 0).all(axis=1), index=shapes.index)

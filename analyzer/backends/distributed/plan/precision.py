@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from epochcast.analyzer.errors import InputError
@@ -87,3 +88,13 @@ def require(gpu: Gpu, precision: Precision) -> None:
     """Raise InputError unless the GPU computes in every dtype of the precision."""
     for dtype in {precision.products, precision.autocast or precision.weights}:
         peak_flops(gpu, "float32" if precision.tf32 and dtype == "float32" else dtype)
+
+
+def available(gpu: Gpu) -> tuple[str, ...]:
+    """The precisions that a GPU computes in."""
+    able = []
+    for name, precision in PRECISIONS.items():
+        with suppress(InputError):
+            require(gpu, precision)
+            able.append(name)
+    return tuple(able)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.optimizer import kept_bytes
-from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.prediction import Memory
-from epochcast.analyzer.backends.distributed.schedule import in_flight, rank_order
+from epochcast.analyzer.backends.distributed.answer import Memory
+from epochcast.analyzer.backends.distributed.models.graph import ModelBlock
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.optimizer import kept_bytes
+from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, sum_over, weight_bytes
+from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, rank_order
 
 _GIB = 2.0**30
 
@@ -38,17 +38,19 @@ def memory_of(stages: Sequence[Stage], job: TrainingConfiguration, capacity_byte
     return _fullest(stages, job, capacity_bytes)[1]
 
 
-def out_of_memory(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str | None:
-    """One sentence on which rank needs how much of what, and what would help; None if all ranks fit."""
+def verdict(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str:
+    """One sentence: that it fits, or which rank needs how much of what, and what would help."""
     rank, memory = _fullest(stages, job, capacity_bytes)
+    needed, capacity = f"{memory.total / _GIB:.1f}", f"{memory.capacity / _GIB:.1f}"
     if memory.fits:
-        return None
+        which = "the fullest GPU" if job.pipeline > 1 else "each GPU"
+        return f"fits: {which} needs {needed} of {capacity} GiB"
     titles = {name: Memory.model_fields[name].title for name in ("weights", "gradients", "optimizer", "activations")}
     parts = ", ".join(f"{title} {getattr(memory, name) / _GIB:.1f}" for name, title in titles.items())
     where = f"pipeline rank {rank} needs" if job.pipeline > 1 else "each GPU needs"
     return (
-        f"out of memory: {where} {memory.total / _GIB:.1f} GiB ({parts}) and has {memory.capacity / _GIB:.1f} of "
-        f"{capacity_bytes / _GIB:.1f} GiB; {_remedy(stages, job, capacity_bytes)}"
+        f"out of memory: {where} {needed} GiB ({parts}) and has {capacity} of {capacity_bytes / _GIB:.1f} GiB; "
+        f"{_remedy(stages, job, capacity_bytes)}"
     )
 
 
@@ -97,11 +99,11 @@ def _activation_bytes(stages: Sequence[Stage], job: TrainingConfiguration, rank:
 def _kept_bytes(stage: Stage, job: TrainingConfiguration) -> float:
     """Bytes of one micro-batch from its forward to its backward pass."""
     if job.recomputation == "full":
-        outputs = [block.output for block in stage.blocks]
-        kept = 0.0
-        for block, received in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
-            kept += block.saved_bytes if _never_recomputed(block) else _bytes(received)
-        return kept
+        received = [stage.received, *(block.output for block in stage.blocks[:-1])]
+        return sum(
+            block.saved_bytes if _never_recomputed(block) else float(given.bytes if given else 0)
+            for block, given in zip(stage.blocks, received, strict=True)
+        )
     saved = sum_over(stage.blocks, lambda block: block.saved_bytes)
     if job.recomputation == "selective":
         saved -= sum_over(stage.blocks, lambda block: 0.0 if _never_recomputed(block) else block.core_saved_bytes)
@@ -126,10 +128,6 @@ def unfused_loss_bytes(stages: Sequence[Stage]) -> float:
 def _never_recomputed(block: ModelBlock) -> bool:
     """Whether recomputation leaves the block alone: Megatron-LM recomputes layers, not embedding and loss."""
     return block.name in ("before", "after")
-
-
-def _bytes(tensor: Tensor | None) -> float:
-    return float(tensor.bytes) if tensor is not None else 0.0
 
 
 def _remedy(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str:

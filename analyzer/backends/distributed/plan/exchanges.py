@@ -1,17 +1,15 @@
-"""Layers that hold one tensor rank's slice, and operators that mark what the ranks exchange (Shoeybi et al. 2019, section 3).
-
-A layer takes the place of the one whose ``slice_weight`` made its weights, under the same path and with the same calls.
+"""Operators that mark what tensor ranks exchange, and layers that hold a rank's slice (Shoeybi et al. 2019, section 3).
 
 With the marks a trace of one rank shows where it communicates, forward and backward. On one process they have the right shape
-and no partner: an all-reduce is the identity, an all-gather repeats, a reduce-scatter keeps the first part. Each has its
-conjugate as gradient (Shoeybi et al.: f and g; Korthikanti et al. 2022, section 4.2: g and g-bar). Autocast has no rule for
-them: they exchange the dtype that they are given.
+and no partner. Each has its conjugate as gradient (Shoeybi et al.: f and g; Korthikanti et al. 2022, section 4.2: g and g-bar).
+Autocast has no rule for them: they exchange the dtype that they are given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,19 +21,37 @@ SEQUENCE_AXIS = -2
 """Activations are (batch, sequence, hidden), or (tokens, hidden)."""
 
 
-@torch.library.custom_op("epochcast::all_reduce", mutates_args=())
+def _mark(gradient: Callable[..., Tensor]) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Make an operator of torch of a function on real and meta tensors, with the exchange that its gradient takes."""
+
+    def register(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        operator: Any = torch.library.custom_op(f"epochcast::{kernel.__name__}", kernel, mutates_args=())
+        operator.register_fake(kernel)
+        operator.register_autograd(
+            lambda ctx, given: (gradient(given, *ctx.group), *(None for _ in ctx.group)), setup_context=_keep_group
+        )
+        return cast("Callable[..., Tensor]", operator)
+
+    return register
+
+
+def _keep_group(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.group = inputs[1:]
+
+
+@_mark(lambda gradient, ranks: gradient)
 def all_reduce(tensor: Tensor, ranks: int) -> Tensor:
     """Sum over the tensor ranks, any shape; its gradient passes unchanged (g of Shoeybi et al. 2019)."""
     return tensor.clone()
 
 
-@torch.library.custom_op("epochcast::copy_to_tensor_ranks", mutates_args=())
+@_mark(lambda gradient, ranks: all_reduce(gradient, ranks))
 def copy_to_tensor_ranks(tensor: Tensor, ranks: int) -> Tensor:
     """The tensor itself, which every rank holds; its gradient is all-reduced (f of Shoeybi et al. 2019)."""
     return tensor.clone()
 
 
-@torch.library.custom_op("epochcast::all_gather", mutates_args=())
+@_mark(lambda gradient, ranks, dim, partial: (reduce_scatter if partial else scatter_sequence)(gradient, ranks, dim))
 def all_gather(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
     """The parts of all ranks, ``ranks`` times as long along ``dim``.
 
@@ -45,73 +61,26 @@ def all_gather(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Te
     return torch.cat([tensor] * ranks, dim)
 
 
-@torch.library.custom_op("epochcast::reduce_scatter", mutates_args=())
+@_mark(lambda gradient, ranks, dim: all_gather(gradient, ranks, dim))
 def reduce_scatter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     """This rank's part along ``dim`` of the sum over all ranks; its gradient is all-gathered."""
-    return tensor.narrow(dim, 0, _part(tensor, ranks, dim)).clone()
+    return _part(tensor, ranks, dim)
 
 
-@torch.library.custom_op("epochcast::scatter_sequence", mutates_args=())
+@_mark(lambda gradient, ranks, dim: all_gather(gradient, ranks, dim))
 def scatter_sequence(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     """This rank's part along ``dim`` of a tensor that every rank holds; its gradient is all-gathered."""
-    return tensor.narrow(dim, 0, _part(tensor, ranks, dim)).clone()
+    return _part(tensor, ranks, dim)
 
 
-def _part(tensor: Tensor, ranks: int, dim: int) -> int:
-    """Length of a rank's part along ``dim``; raises InputError if the sequence does not divide."""
+def _part(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     length = int(tensor.shape[dim])
     if length % ranks:
         raise InputError(
             f"a sequence of {length} does not divide over {ranks} tensor ranks; give a multiple, or leave out sequence "
             "parallelism"
         )
-    return length // ranks
-
-
-def _same(tensor: Tensor, ranks: int) -> Tensor:
-    return torch.empty_like(tensor)
-
-
-def _longer(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
-    shape = list(tensor.shape)
-    shape[dim] *= ranks
-    return tensor.new_empty(shape)
-
-
-def _shorter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
-    shape = list(tensor.shape)
-    shape[dim] = _part(tensor, ranks, dim)
-    return tensor.new_empty(shape)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, *ctx.group = inputs
-
-
-def _unchanged(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-    return gradient, None
-
-
-def _conjugate(operator: Any) -> Any:
-    """A backward function that runs ``operator`` over the same ranks."""
-    return lambda ctx, gradient: (operator(gradient, *ctx.group), *(None for _ in ctx.group))
-
-
-def _gather_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-    ranks, dim, partial = ctx.group
-    return (reduce_scatter if partial else scatter_sequence)(gradient, ranks, dim), None, None, None
-
-
-all_reduce.register_fake(_same)
-all_reduce.register_autograd(_unchanged)
-copy_to_tensor_ranks.register_fake(_same)
-copy_to_tensor_ranks.register_autograd(_conjugate(all_reduce), setup_context=_keep)
-all_gather.register_fake(_longer)
-all_gather.register_autograd(_gather_backward, setup_context=_keep)
-reduce_scatter.register_fake(_shorter)
-reduce_scatter.register_autograd(_conjugate(all_gather), setup_context=_keep)
-scatter_sequence.register_fake(_shorter)
-scatter_sequence.register_autograd(_conjugate(all_gather), setup_context=_keep)
+    return tensor.narrow(dim, 0, length // ranks).clone()
 
 
 @dataclass
@@ -190,6 +159,6 @@ class VocabularyParallelEmbedding(nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:
         """Shape (…) to (…, hidden)."""
-        foreign = (input < self.first) | (input >= self.first + self.num_embeddings)
-        rows = super().forward((input - self.first).masked_fill(foreign, 0))
+        foreign = (input < self.first) | (input >= self.first + self.weight.shape[0])
+        rows = functional.embedding((input - self.first).masked_fill(foreign, 0), self.weight)
         return all_reduce(rows.masked_fill(foreign.unsqueeze(-1), 0.0), self.region.ranks)

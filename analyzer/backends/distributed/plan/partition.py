@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Graph, ModelBlock, Tensor
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Graph, ModelBlock, Tensor
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
 
 

@@ -7,8 +7,9 @@ ends of the sequence, so that a causal mask leaves each as much work.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import mul
 
-from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor
+from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor
 from epochcast.analyzer.errors import InputError
 
 _SEQUENCE = 2
@@ -43,7 +44,8 @@ def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
             continue
         first = 0 if operator.phase == "forward" else 1  # the backward pass reads a gradient before query, key and value
         own = operator.inputs[first + 1 : first + 3]
-        whole = tuple(_longer(tensor, ranks) for tensor in own)
+        sides = [ranks if axis == _SEQUENCE else 1 for axis in range(4)]
+        whole = tuple(replace(one, shape=tuple(map(mul, one.shape, sides))) for one in own)
         inputs = (*operator.inputs[: first + 1], *whole, *operator.inputs[first + 3 :])
         outputs = operator.outputs
         pairs = list(zip(own, whole, strict=True))
@@ -56,12 +58,6 @@ def _shared(block: ModelBlock, ranks: int) -> ModelBlock:
         saved = max(saved, sum(tensor.bytes for tensor in whole))
     again = 2 * sum(operator.kind == "attention" for operator in block.again)
     return replace(block, operators=tuple(operators), recomputed=block.recomputed + again, working_bytes=saved)
-
-
-def _longer(tensor: Tensor, ranks: int) -> Tensor:
-    shape = list(tensor.shape)
-    shape[_SEQUENCE] *= ranks
-    return replace(tensor, shape=tuple(shape))
 
 
 def _exchange(name: str, of: Operator, given: Tensor, made: Tensor) -> Operator:

@@ -194,9 +194,14 @@ class Graph:
     tied: tuple[str, ...] = ()
     """Weights of ``after`` that ``before`` holds too (tied embeddings): stored once, reduced over both ends of a pipeline."""
 
+    @property
+    def parts(self) -> tuple[ModelBlock, ...]:
+        """All of it in order."""
+        return self.before, *self.blocks, self.after
+
     def parameters(self, ranks: int = 1) -> int:
         """Trainable elements over so many tensor ranks, tied ones once."""
-        held = [weight for block in (self.before, *self.blocks, self.after) for weight in block.weights]
+        held = [weight for block in self.parts for weight in block.weights]
         tied = [weight for weight in self.after.weights if weight.name in self.tied]
         whole, twice = (sum(one.tensor.elements * (ranks if one.sliced else 1) for one in each) for each in (held, tied))
         return whole - twice
@@ -206,18 +211,7 @@ _CHAINS: frozenset[Kind] = frozenset({"elementwise", "softmax"})
 """What may run as one kernel with its neighbours."""
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """What one recorded operator reads and writes: (storage, bytes) of each tensor, and elements of its largest output."""
-
-    kind: Kind
-    phase: Phase
-    reads: tuple[tuple[int, int], ...]
-    writes: tuple[tuple[int, int], ...]
-    elements: int
-
-
-def fused_bytes(operators: Sequence[Traffic]) -> list[float]:
+def fused_bytes(operators: Sequence[Operator], reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> list[float]:
     """Bytes of each operator when neighbouring one-pass operators run as one kernel, shape (n,): all at the chain's first.
 
     Megatron's fused kernels (bias and GELU; bias, dropout and addition; scale, mask and softmax) and torch.compile read each
@@ -225,38 +219,36 @@ def fused_bytes(operators: Sequence[Traffic]) -> list[float]:
 
     An operator joins the chain of a tensor that it reads if both take one pass over as many elements. A chain stays within the
     order of running, forward or backward; what backward reads of a forward chain is written.
+
+    Args:
+        operators: in the order of running.
+        reads, writes: the storage of each input and output.
     """
+    sizes = [max((tensor.elements for tensor in operator.outputs), default=0) for operator in operators]
     chain_of_storage: dict[int, int] = {}
-    chains: list[int] = []  # index of the first operator of each operator's chain
     readers: dict[int, set[int]] = defaultdict(set)  # storage -> chains that read it
-    for index, operator in enumerate(operators):
-        chain = index
+    made: dict[int, dict[int, int]] = defaultdict(dict)
+    taken: dict[int, dict[int, int]] = defaultdict(dict)
+    for index, (operator, read, written) in enumerate(zip(operators, reads, writes, strict=True)):
+        chain = index  # the first operator of the chain
         if operator.kind in _CHAINS:
-            for storage, _ in operator.reads:
-                first = chain_of_storage.get(storage)
-                if first is None or operators[first].phase != operator.phase:
-                    continue
-                if operators[first].elements == operator.elements:
+            for storage in read:
+                first = chain_of_storage.get(storage, index)
+                if operators[first].phase == operator.phase and sizes[first] == sizes[index] and first != index:
                     chain = first
                     break
-        chains.append(chain)
-        for storage, _ in operator.reads:
+        for storage, size in zip(read, read_bytes(operator.name, operator.inputs, operator.outputs), strict=True):
             readers[storage].add(chain)
-        for storage, _ in operator.writes:
+            if storage not in made[chain]:
+                taken[chain][storage] = max(size, taken[chain].get(storage, 0))
+        for storage, tensor in zip(written, operator.outputs, strict=True):
+            made[chain][storage] = tensor.bytes
             if operator.kind in _CHAINS:
                 chain_of_storage[storage] = chain
             else:
                 chain_of_storage.pop(storage, None)
-    made: dict[int, dict[int, int]] = defaultdict(dict)
-    taken: dict[int, dict[int, int]] = defaultdict(dict)
-    for operator, chain in zip(operators, chains, strict=True):
-        for storage, size in operator.reads:
-            if storage not in made[chain]:
-                taken[chain][storage] = max(size, taken[chain].get(storage, 0))
-        made[chain].update(operator.writes)
-    answer = [0.0] * len(operators)
-    for chain in set(chains):
-        # Nobody reads the last tensor of a graph, the loss or a gradient; it is written all the same.
-        left = {storage: size for storage, size in made[chain].items() if readers[storage] != {chain}}
-        answer[chain] = float(sum(taken[chain].values()) + sum(left.values()))
-    return answer
+    # Nobody reads the last tensor of a graph, the loss or a gradient; it is written all the same.
+    return [
+        float(sum(taken[chain].values())) + sum(size for storage, size in made[chain].items() if readers[storage] != {chain})
+        for chain in range(len(operators))
+    ]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, computed_field
 
-from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
+from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named
 from epochcast.analyzer.errors import InputError
 
 Recomputation = Literal["none", "selective", "full"]
@@ -49,17 +49,8 @@ class TrainingConfiguration:
 
     def __post_init__(self) -> None:
         precision_named(self.precision)
-        for name in (
-            "data",
-            "tensor",
-            "pipeline",
-            "context",
-            "micro_batch",
-            "global_batch",
-            "sequence_length",
-            "virtual_stages",
-        ):
-            if (value := getattr(self, name)) < 1:
+        for name, value in vars(self).items():
+            if type(value) is int and value < (name != "zero"):
                 raise InputError(f"{name.replace('_', ' ')} is {value}; it must be 1 or more")
         per_pass = self.data * self.micro_batch
         if self.global_batch % per_pass:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Weight
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Weight
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 
 
 def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
@@ -20,11 +20,8 @@ def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
     Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
     (K = 12 of Rajbhandari et al. 2020, section 3.1; Megatron-LM, which adds gradients up in FP32, has 18), 8 in 16 bit without.
     """
-    total = 0.0
-    for weight in weights:
-        state, master = _state(weight, job)
-        total += weight.tensor.elements * (_moments(job) * state + (state if master else 0))
-    return total / _sharers(job)
+    numbers = ((weight.tensor.elements, *_state(weight, job)) for weight in weights)
+    return sum(elements * state * (_moments(job) + master) for elements, state, master in numbers) / _sharers(job)
 
 
 def moved_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
@@ -36,7 +33,7 @@ def moved_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
     for weight in weights:
         state, master = _state(weight, job)
         size = DTYPE_BYTES[weight.tensor.dtype]
-        total += weight.tensor.elements * (2 * state * (1 + _moments(job)) + size * (1 + unscaled + (1 if master else 0)))
+        total += weight.tensor.elements * (2 * state * (1 + _moments(job)) + size * (1 + unscaled + master))
     return total / _sharers(job)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from epochcast.analyzer.backends.distributed import graph as g
-from epochcast.analyzer.backends.distributed.precision import Precision
-from epochcast.analyzer.backends.network.backward import Replay, ReplayedOperator, in_core
+from epochcast.analyzer.backends.distributed.models import graph as g
+from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.network.backward import Replay, in_core
 from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.operators import Kind, kind_of
 from epochcast.analyzer.backends.network.pretended_device import record_training
@@ -63,12 +65,6 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _read(replayed: ReplayedOperator) -> list[int]:
-    return g.read_bytes(
-        _name(replayed.operator), [_spec(tensor) for tensor in replayed.inputs], [_spec(tensor) for tensor in replayed.outputs]
-    )
-
-
 def _spec(tensor: Tensor) -> g.Tensor:
     return g.Tensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
@@ -93,41 +89,33 @@ def _graph(
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    log = replay.operators
-    traffic = [
-        g.Traffic(
-            cast("Kind", kind_of(entry.operator)),
-            entry.phase,
-            tuple(zip(map(storage_of, entry.inputs), _read(entry), strict=True)),
-            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in entry.outputs),
-            max((tensor.numel() for tensor in entry.outputs), default=0),
-        )
-        for entry in log
-    ]
     paths = [call.module for call in recording.calls]
-    names = _block_names(paths, container)
-    places = _places(paths, names)
-    operators: dict[str, list[g.Operator]] = defaultdict(list)
+    names, places = _blocks(paths, container)
     last_kept: dict[str, int] = {}  # the last call of each block whose answer its own backward pass reads
     for keeper, maker in replay.saved:
         if places[keeper] == places[maker]:
             last_kept[places[maker]] = max(maker, last_kept.get(places[maker], 0))
-    recomputed: dict[str, int] = defaultdict(int)
-    for entry, moved, fused in zip(log, traffic, g.fused_bytes(traffic), strict=True):
-        recomputed[places[entry.call]] += entry.phase == "forward" and entry.call <= last_kept.get(places[entry.call], -1)
-        operators[places[entry.call]].append(
-            g.Operator(
-                name=_name(entry.operator),
-                kind=moved.kind,
-                phase=entry.phase,
-                inputs=tuple(_spec(tensor) for tensor in entry.inputs),
-                outputs=tuple(_spec(tensor) for tensor in entry.outputs),
-                flops=entry.flops,
-                fused_bytes=fused,
-                arguments=_plain(entry.arguments),
-                module=paths[entry.call],
-            )
+    log = replay.operators
+    plain = [
+        g.Operator(
+            name=_name(entry.operator),
+            kind=cast("Kind", kind_of(entry.operator)),
+            phase=entry.phase,
+            inputs=tuple(map(_spec, entry.inputs)),
+            outputs=tuple(map(_spec, entry.outputs)),
+            flops=entry.flops,
+            arguments=_plain(entry.arguments),
+            module=paths[entry.call],
         )
+        for entry in log
+    ]
+    reads, writes = ([list(map(storage_of, getattr(entry, name))) for entry in log] for name in ("inputs", "outputs"))
+    operators: dict[str, list[g.Operator]] = defaultdict(list)
+    recomputed: dict[str, int] = defaultdict(int)
+    for entry, operator, fused in zip(log, plain, g.fused_bytes(plain, reads, writes), strict=True):
+        place = places[entry.call]
+        recomputed[place] += entry.phase == "forward" and entry.call <= last_kept.get(place, -1)
+        operators[place].append(replace(operator, fused_bytes=fused))
     saved: dict[str, float] = defaultdict(float)
     core: dict[str, float] = defaultdict(float)
     for (keeper, maker), size in replay.saved.items():
@@ -136,7 +124,7 @@ def _graph(
             core[places[keeper]] += size
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
-    weights, tied = _weights(module, recording, replay, places, set(names))
+    weights, tied = _weights(module, recording, replay, places, names)
     ends = _ends(recording, places)
 
     def block(name: str) -> g.ModelBlock:
@@ -150,11 +138,11 @@ def _graph(
             recomputed=recomputed[name],
         )
 
-    first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
+    first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()), None)
     return g.Graph(
         model=what,
         precision=precision.name,
-        micro_batch=int(first.shape[0]) if first is not None and first.dim() else 1,
+        micro_batch=1 if first is None else len(first),
         before=block("before"),
         blocks=tuple(block(name) for name in names),
         after=block("after"),
@@ -167,33 +155,23 @@ def _name(operator: Any) -> str:
     return name.removesuffix(".default") if namespace == "epochcast" else name
 
 
-def _block_names(paths: Sequence[str], container: str | None) -> list[str]:
-    """Paths of the blocks that ran, in the order of running."""
-    if container is None:
-        return []
-    inside = f"{container}."
-    depth = inside.count(".")
-    return list(dict.fromkeys(".".join(path.split(".")[: depth + 1]) for path in paths if path.startswith(inside)))
+def _blocks(paths: Sequence[str], container: str | None) -> tuple[list[str], list[str]]:
+    """Paths of the blocks that ran, in the order of running, and the block of each call.
 
-
-def _places(paths: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The block of each call: ``before`` ahead of the first block, ``after`` behind the last; between two, the earlier."""
-    known, places, current = set(names), [], "before"
-    remaining = [index for index, path in enumerate(paths) if _owner(path, known) is not None]
-    last = remaining[-1] if remaining else len(paths)
-    for index, path in enumerate(paths):
-        current = _owner(path, known) or ("after" if index > last else current)
+    That is ``before`` ahead of the first block, ``after`` behind the last; between two, the earlier.
+    """
+    inside = re.compile(re.escape(f"{container}.") + r"[^.]+" if container else "(?!)")
+    own = [match[0] if (match := inside.match(path)) else "" for path in paths]
+    last = max((index for index, name in enumerate(own) if name), default=len(paths))
+    places, current = [], "before"
+    for index, name in enumerate(own):
+        current = name or ("after" if index > last else current)
         places.append(current)
-    return places
-
-
-def _owner(path: str, names: set[str]) -> str | None:
-    parts = path.split(".")
-    return next((name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in names), None)
+    return [name for name in dict.fromkeys(own) if name], places
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: set[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str], blocks: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
@@ -214,7 +192,8 @@ def _weights(
             for answer in recording.calls[index].outputs
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
-        homes = list(dict.fromkeys(places[index] for index in calls)) or [_owner(name, blocks) or "before"]
+        homes = list(dict.fromkeys(places[index] for index in calls))
+        homes = homes or [next((block for block in blocks if name.startswith(f"{block}.")), "before")]
         if "before" in homes and "after" in homes:
             tied.append(name)
             homes = ["before", "after"]
