@@ -39,7 +39,6 @@ class LimitSettings(_Table):
 
     Attributes:
         body_bytes: size of the largest request body.
-        requests_per_minute: maximum from one client address; 0: no limit.
         requests_at_once: maximum over all clients, half of it from one address; more get 503. A quarter each is reserved for
             requests without a body, with JSON, and with another body.
         seconds: longest time for one answer.
@@ -48,7 +47,6 @@ class LimitSettings(_Table):
     """
 
     body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 16 * 2**20
-    requests_per_minute: Annotated[int, Field(ge=0)] = 6000
     requests_at_once: Annotated[int, Field(ge=1, le=10000)] = 64
     seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     workers: Annotated[int, Field(ge=1, le=64)] = 2

@@ -1,4 +1,4 @@
-"""How much a client may send: requests per minute, requests at once, bytes and values of a body, and how slowly it may come.
+"""How much a client may send: requests at once, bytes and values of a body, and how slowly it may come.
 
 Requests beyond the limits are refused at once, counted, and cost no work. Clients are distinguished by their address.
 """
@@ -9,15 +9,11 @@ import asyncio
 import contextlib
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi.routing import APIRoute
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,29 +36,6 @@ _KEPT = 1 / 4
 # The longest pause before a refusal: who comes back at once would else take the time of those that are answered, and all who do
 # would come together.
 _PAUSE_S = 0.15
-
-
-class RateLimit:
-    """Middleware that answers 429 to an address that sends too many requests."""
-
-    def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:
-        self._app = app
-        self._settings = settings
-        self._metrics = metrics
-        self._rate = FixedWindowRateLimiter(MemoryStorage()) if settings.requests_per_minute else None
-        self._allowed = RateLimitItemPerMinute(max(1, settings.requests_per_minute))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        client = _client(scope)
-        if scope["type"] != "http" or scope["path"] in OPEN or self._rate is None or self._rate.hit(self._allowed, client):
-            await self._app(scope, receive, send)
-            return
-        left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
-        self._metrics.refused("rate")
-        detail = f"{client} sent more than {self._settings.requests_per_minute} requests in a minute; send fewer"
-        headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
-        await problem(429, detail, scope["path"], headers)(scope, receive, send)
 
 
 class Places:

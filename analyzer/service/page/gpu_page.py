@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from epochcast.analyzer.service.analysis import Snapshot
 
 _MOST_EPOCHS = 500
-_MOST_LISTED = 100
 
 # Metrics are in base units; the table shows them in those that people compare. (ending of the name, unit, base units in it)
 _SHOWN_IN = (
@@ -50,7 +49,6 @@ def gpu_page(gpu: WatchedGpu, snapshot: Snapshot, read_epochs: ReadEpochs, now: 
         "unit": gpu.detection.unit or "epoch",
         "job": snapshot.jobs.get(gpu.job or ""),
         "plot": None if gpu.job_since is None else epoch_plot({gpu.uuid: of_job}, since=gpu.job_since),
-        "epochs": list(reversed(epochs))[:_MOST_LISTED],
         "no_epochs": no_epochs(gpu.detection.verdict, state),
         "metrics": [] if profile is None else [_row(name, values) for name, values in profile.metrics.items()],
         "profile_says": "" if profile is None else _profile_says(profile),

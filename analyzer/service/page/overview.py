@@ -10,8 +10,6 @@ from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import ListPage, gpus_of, jobs_of, sources_of
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.plots import trend
-from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.analyzer.words import count
 from epochcast.extras import how_to_install
 
@@ -88,18 +86,6 @@ def where(nodes: Sequence[str]) -> str:
     if len(nodes) <= 3:
         return ", ".join(nodes)
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
-
-
-def epoch_trend(job: WatchedJob, reports: Mapping[str, Report]) -> str | None:
-    """`trend` of the GPU with the most epochs: those of a job end together."""
-    since = (job.since or 0.0) - 1.0
-    last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
-    held = [
-        [epoch for epoch in reports[uuid].epochs if epoch.start >= since and epoch.end <= last]
-        for uuid in job.gpus
-        if uuid in reports
-    ]
-    return trend(max(held, key=len, default=[]))
 
 
 def _summary(active: Sequence[WatchedJob]) -> str:

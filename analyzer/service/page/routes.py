@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
@@ -34,10 +34,9 @@ from epochcast.analyzer.service.listing import (
 from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.gpu_page import gpu_page
 from epochcast.analyzer.service.page.job_page import job_page
-from epochcast.analyzer.service.page.overview import by_node, epoch_trend, hardware, node_row, overview, where
-from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
+from epochcast.analyzer.service.page.overview import by_node, hardware, node_row, overview, where
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
-from epochcast.analyzer.service.parts import Parts, Served
+from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.routes.query import After, Words
 from epochcast.analyzer.service.workers import WorkersBusyError
 from epochcast.analyzer.style import style_sheet, templates
@@ -146,22 +145,13 @@ def _list(
 @router.api_route("/jobs/{job}", methods=_READ)
 def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     """A job."""
-    return _job_page(request, parts, job)
-
-
-@router.post("/jobs/{job}")
-async def set_plan(request: Request, parts: Served, job: str) -> Response:
-    """Keep the plan that the form sent, and show the job again."""
-    if parts.settings.read_only:
-        return _refused(request, "The service is read-only. To allow plans, set read_only = false in its configuration.")
-    if (answer := parts.analysis.snapshot.jobs.get(job)) is None:
-        return _job_page(request, parts, job)
-    typed = await read_plan(request)
-    plan, errors = plan_of(typed, answer.plan)
-    if plan is None:
-        return await run_in_threadpool(_job_page, request, parts, job, typed, errors)
-    await run_in_threadpool(parts.analysis.set_plan, job, plan)
-    return RedirectResponse(request.url.path + "#plan", 303)
+    snapshot = parts.analysis.snapshot
+    answer = snapshot.jobs.get(job)
+    if answer is None:
+        kept = f"Jobs are kept for {parts.settings.keep_days:g} days after they end."
+        return _missing(request, f"There is no job {job!r:.100}. {kept}")
+    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
+    return page(request, "job.html", live=True, here="job", **shown)
 
 
 @router.api_route("/gpus/{uuid:path}", methods=_READ)
@@ -196,19 +186,6 @@ async def answer_form(request: Request, parts: Served) -> HTMLResponse:
         return page(request, "try.html", status=status, here="try", **shown)
 
 
-@router.api_route("/reference", methods=_READ)
-def show_reference(request: Request, parts: Served) -> HTMLResponse:
-    """The API's operations."""
-    return page(
-        request,
-        "reference.html",
-        here="reference",
-        address=_address(request),
-        chapters=_chapters(request.app.openapi()),
-        unavailable=parts.backends.unavailable,
-    )
-
-
 @router.api_route("/page/{name}", methods=_READ)
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
@@ -217,52 +194,13 @@ def show_file(request: Request, name: str) -> Response:
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
-def _job_page(
-    request: Request, parts: Parts, job: str, typed: Mapping[str, str] | None = None, errors: Mapping[str, str] | None = None
-) -> HTMLResponse:
-    snapshot = parts.analysis.snapshot
-    answer = snapshot.jobs.get(job)
-    if answer is None:
-        return _missing(
-            request,
-            f"There is no job {job!r:.100}. Jobs are kept for {parts.settings.keep_days:g} days after they end.",
-        )
-    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
-    if not parts.settings.read_only:
-        shown["form"] = plan_form(answer, parts.advisor.instances, typed, errors or {})
-    # What was typed and is wrong stays until it is sent again.
-    return page(request, "job.html", status=422 if errors else 200, live=not errors, here="job", **shown)
-
-
 def _missing(request: Request, sentence: str) -> HTMLResponse:
     return page(request, "missing.html", status=404, here="", title="Not found", sentence=sentence)
-
-
-def _refused(request: Request, sentence: str) -> HTMLResponse:
-    return page(request, "missing.html", status=403, here="", title="Not allowed", sentence=sentence)
 
 
 def _address(request: Request) -> str:
     """The address at which the client reached the service."""
     return str(request.base_url).rstrip("/")
-
-
-_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is documented with GET
-
-
-def _chapters(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The API's operations by tag: the service's own description of itself, without a script of another host."""
-    operations = [
-        {**operation, "method": method.upper(), "path": path}
-        for path, methods in openapi["paths"].items()
-        for method, operation in methods.items()
-        if method in _METHODS
-    ]
-    chapters = [
-        {**tag, "operations": [operation for operation in operations if tag["name"] in operation.get("tags", [])]}
-        for tag in openapi["tags"]
-    ]
-    return [chapter for chapter in chapters if chapter["operations"]]
 
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -274,7 +212,7 @@ def page(request: Request, template: str, *, status: int = 200, live: bool = Fal
     text = (
         _templates()
         .get_template(template)
-        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **{"form": None, **values})
+        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **values)
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
 
@@ -314,7 +252,6 @@ def _templates() -> Environment:
         "states": states,
         "hardware": hardware,
         "where": where,
-        "epoch_trend": epoch_trend,
         "node_row": node_row,
     }
     # Browsers keep these files until their address changes.

@@ -25,7 +25,6 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 
 JobId = Annotated[str, Path(max_length=200, description="Its id in the list of jobs.", examples=["slurm-4711"])]
 
-Prediction = Annotated[JobQuestion, Depends(asks("targets", "epochs"))]
 Recommendation = Annotated[JobQuestion, Depends(asks(*RECOMMENDATION))]
 
 _ERRORS = answers(404, 422)
@@ -65,19 +64,6 @@ def job(served: Served, job: JobId) -> Response:
 
 
 @router.get(
-    "/{job}/prediction",
-    operation_id="predictJob",
-    summary="Predict a job's time on other GPUs",
-    response_model=Job,
-    responses=_ERRORS,
-)
-def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
-    """Predict how long the job takes on each target, from the telemetry so far."""
-    with _known(job):
-        return answer_json(job_json(served.analysis.answer(job, asked)))
-
-
-@router.get(
     "/{job}/recommendation",
     operation_id="recommendJob",
     summary="Recommend instances for a job",
@@ -87,7 +73,7 @@ def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
 def recommendation(served: Served, job: JobId, asked: Recommendation) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(job_json(served.analysis.answer(job, asked, recommend=True)))
+        return answer_json(job_json(served.analysis.answer(job, asked)))
 
 
 @router.put(

@@ -28,7 +28,7 @@ from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service.app import create_app
-from epochcast.analyzer.service.config import LimitSettings, Settings
+from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
@@ -77,7 +77,7 @@ def sources(gpus: int, now: float) -> list[SourceStatus]:
 
 def fleet(state: Path, gpus: int, largest: int) -> Parts:
     """Return what a service of so many GPUs answers from, after a round of the analysis."""
-    parts = build(Settings(state=state, hosts=["testserver"], limits=LimitSettings(requests_per_minute=0)))
+    parts = build(Settings(state=state, hosts=["testserver"]))
     now = time.time()
     parts.store.write_gpus([GpuChange(report) for report in reports(gpus, largest, now)], by_node=True)
     polled = sources(gpus, now)

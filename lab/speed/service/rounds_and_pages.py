@@ -21,7 +21,7 @@ from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service import job_answers
 from epochcast.analyzer.service.app import create_app
-from epochcast.analyzer.service.config import LimitSettings, Settings
+from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 from epochcast.detector import Detection
@@ -54,9 +54,7 @@ def main() -> None:
     job_answers._RENEW_S = 0.0  # rounds follow each other at once here
     example = read_profile(example_profile())
     with tempfile.TemporaryDirectory() as folder:
-        parts = build(
-            Settings(state=Path(folder) / "state.db", hosts=["testserver"], limits=LimitSettings(requests_per_minute=0))
-        )
+        parts = build(Settings(state=Path(folder) / "state.db", hosts=["testserver"]))
         took = []
         for number in range(options.rounds + 1):
             reports = [report(gpu, number, example) for gpu in range(options.gpus)]
@@ -76,7 +74,7 @@ def main() -> None:
         print(f"later rounds: median {np.median(later):.3f} s, {later.min():.3f} to {later.max():.3f} s (n={later.size})")
         print(f"memory (maximum resident): {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
         client = TestClient(create_app(parts))
-        for path in ("/", f"/jobs/{next(iter(jobs))}", "/gpus/GPU-000", "/try", "/reference"):
+        for path in ("/", f"/jobs/{next(iter(jobs))}", "/gpus/GPU-000", "/try"):
             size, costs = len(client.get(path).raise_for_status().content), []
             for _ in range(VIEWS):
                 began = time.process_time()

@@ -141,18 +141,6 @@ def test_the_most_profiles_of_every_metric_are_not_too_many_values(client_with: 
     assert response.status_code == 200, response.text
 
 
-def test_too_many_requests_in_a_minute_are_told_when_to_come_back(client_with: Client) -> None:
-    client = client_with(requests_per_minute=3)
-    answers = [client.get("/api/v1/gpus").status_code for _ in range(3)]
-    late = client.get("/api/v1/gpus")
-    if answers == [200] * 3 and late.status_code == 200:  # the clock's minute ended meanwhile
-        late = [client.get("/api/v1/gpus") for _ in range(3)][-1]
-    problem(late, 429)
-    assert 1 <= int(late.headers["retry-after"]) <= 60
-    assert client.refused("rate") >= 1  # type: ignore[attr-defined]
-    assert client.get("/healthz").status_code == 200
-
-
 def answered_while_bodies_trickle(client: TestClient, count: int) -> tuple[list[httpx2.Response], list[httpx2.Response]]:
     """Answers to /metrics and to a question while so many bodies never become whole, and to these bodies; all are over then."""
 

@@ -248,7 +248,7 @@ def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None
     source.polls = 1
     assert not one.health.notes, "it is not down yet"
     source.up, source.clock_offset_s = True, 9.0
-    assert one.health.status == "ok" and one.health.sources[0].up
+    assert one.health.status == "ok" and one.health.sources_up == 1
     one.problems = lambda: ["the watcher process is not running"]
     source.up, source.error, source.clock_offset_s = False, "it refuses the connection", -7200.0
     health.store_error, health.turn_s = "database or disk is full", 33.0

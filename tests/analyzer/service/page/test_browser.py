@@ -26,7 +26,6 @@ PAGES = {
     "try": "/try",
     "steps": "/gpus/GPU-node-3-0",
     "searching": "/gpus/GPU-node-4-1",
-    "reference": "/reference",
     "missing": "/jobs/none",
 }
 PICTURED = ("overview", "job", "gpu")
