@@ -51,7 +51,9 @@ def create_app(parts: Parts) -> FastAPI:
         redoc_url=None,
         middleware=[
             Middleware(Counted, metrics=metrics),
-            Middleware(Auth, token=parts.token, settings=parts.settings, metrics=metrics),  # strangers' bodies are not read
+            Middleware(  # before bodies are read: a stranger's is not
+                Auth, authentication=parts.authentication, settings=parts.settings, metrics=metrics
+            ),
             Middleware(Places, settings=parts.settings.limits, metrics=metrics),
         ],
         responses=problems.answers(401, 503),

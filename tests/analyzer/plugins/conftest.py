@@ -70,7 +70,6 @@ def serve() -> Serve:
             workers=workers or Here(),
             advisor=advisor,
             registry=CollectorRegistry(),
-            token=None,
         )
         return TestClient(create_app(parts), raise_server_exceptions=False)
 

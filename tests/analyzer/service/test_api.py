@@ -86,6 +86,21 @@ def test_a_read_only_service_keeps_no_plan(parts: Parts) -> None:
     assert parts.store.plans() == {}
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 204),
+        ({"Origin": "http://testserver"}, 204),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+    ],
+)
+def test_only_our_own_pages_may_write(client: TestClient, parts: Parts, headers: dict[str, str], status: int) -> None:
+    assert client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json={"epochs": 90}, headers=headers).status_code == status
+    assert bool(parts.store.plans()) == (status == 204)
+
+
 @pytest.mark.parametrize("path", ["gpus/none", "gpus/none/epochs", "jobs/none", "jobs/none/recommendation", "backends/none"])
 def test_what_was_not_seen_is_404(client: TestClient, path: str) -> None:
     assert "none" in problem(client.get(f"/api/v1/{path}"), 404)

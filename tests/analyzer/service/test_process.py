@@ -152,7 +152,7 @@ def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
             listening(Settings(port=port))
     with pytest.raises(InputError, match=r"cannot listen on 192\.0\.2\.1"):
         listening(Settings(host="192.0.2.1"))
-    with pytest.raises(InputError, match="cannot read the token file"):
+    with pytest.raises(InputError, match="cannot be read"):
         build(Settings(token_file=tmp_path / "none", state=tmp_path / "state.db"))
     with pytest.raises(InputError, match=r"backend 'convmeterr', which is not installed; installed are convmeter"):
         build(Settings(backends={"convmeterr": {}}, state=tmp_path / "state.db"))
