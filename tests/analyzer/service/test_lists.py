@@ -117,9 +117,7 @@ def test_a_filter_goes_along_with_the_link_to_the_next_page(client: TestClient) 
 
 
 @pytest.mark.parametrize("text", [ODD, "\\", "%", "+", "\x00", "ß", "a" * 200, "' OR 1=1 --", "{{7*7}}", "../../etc/passwd"])
-@pytest.mark.parametrize(
-    "path", ["/api/v1/gpus", "/api/v1/jobs", "/api/v1/sources", "/", "/gpus", "/jobs", "/nodes", "/sources"]
-)
+@pytest.mark.parametrize("path", ["/api/v1/gpus", "/api/v1/jobs", "/api/v1/sources", "/"])
 def test_any_text_may_be_searched(client: TestClient, path: str, text: str) -> None:
     answer = client.get(path, params={"q": text})
     assert answer.status_code == 200
