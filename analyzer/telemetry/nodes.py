@@ -17,8 +17,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import NodeReport, TelemetryError
-from epochcast.analyzer.telemetry.endpoint import Endpoint
+from epochcast.analyzer.telemetry import NodeReport, TelemetryError, TelemetrySource
+from epochcast.analyzer.telemetry.endpoint import Endpoint, HttpSource
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, read_epoch, read_report
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -51,29 +51,17 @@ class _Delivered(NamedTuple):
     whole: Sequence[EpochRecord] | None = None
 
 
-class NodeSource:
+class NodeSource(HttpSource):
     """One node analyzer; see `TelemetrySource`."""
 
     kind = "node"
 
     def __init__(self, settings: NodeSettings) -> None:
-        self.name = settings.url
-        self.interval_s = settings.interval
+        super().__init__(settings.url, settings.interval, Endpoint("node analyzer", settings))
         self._settings = settings
-        self._endpoint = Endpoint("node analyzer", settings)
         self._delivered: dict[str, _Delivered] = {}  # by UUID
         self._reports: dict[str, Report] = {}  # the newest, by UUID
         self._mark = ""  # of the answer that they come from
-        self.problems: Sequence[str] = ()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._endpoint.close()
-
-    @property
-    def clock_offset_s(self) -> float | None:
-        """See `TelemetrySource`."""
-        return self._endpoint.clock_offset_s
 
     def poll(self) -> Sequence[NodeReport]:
         """Give the reports, and the epochs that are new; see `TelemetrySource`.
@@ -172,7 +160,7 @@ class _Node:
     due: float = -math.inf
 
 
-class NodeAddresses:
+class NodeAddresses(TelemetrySource):
     """All node analyzers behind a name; see `TelemetrySource`. The name is looked up again at each poll."""
 
     kind = "node"
