@@ -114,6 +114,9 @@ class Places:
             raise HTTPException(503, detail, {"Retry-After": "5", "Connection": "close"}) from None
         finally:
             self._arriving.remove(arrival)
+        if _kind(scope) == "JSON" and (why := crowded(arrival.body)):
+            self._metrics.refused("body")
+            raise HTTPException(413, why)
         return _handing_on(bytes(arrival.body), receive)
 
     def _too_large(self, seen: str) -> HTTPException:
@@ -156,7 +159,7 @@ def _kind(scope: Scope) -> str:
     headers = dict(scope["headers"])
     if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0").strip() == b"0":
         return "nothing"
-    return "JSON" if headers.get(b"content-type", b"").startswith(b"application/json") else "another body"
+    return "JSON" if b"json" in headers.get(b"content-type", b"").lower() else "another body"
 
 
 MOST_VALUES = 20_000
@@ -168,7 +171,7 @@ one by one.
 """
 
 
-def crowded(body: bytes) -> str:
+def crowded(body: bytes | bytearray) -> str:
     """Return why a JSON body holds too much, in one sentence; empty where it does not. It is not parsed for that."""
     values = sum(body.count(mark) for mark in (b",", b"[", b"{"))  # also in texts, which hold hardly any
     if values <= MOST_VALUES:
@@ -176,24 +179,11 @@ def crowded(body: bytes) -> str:
     return f"the body holds about {values} values; send at most {MOST_VALUES}"
 
 
-class JsonRoute(APIRoute):
-    """A route whose JSON body is not parsed where it holds too much: 413."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI has it, with a request that looks at its body first."""
-        answer = super().get_route_handler()
-
-        async def bounded(request: Request) -> Response:
-            return await answer(_Request(request.scope, request.receive))
-
-        return bounded
-
-
-class PredictingRoute(JsonRoute):
+class PredictingRoute(APIRoute):
     """One that computes a prediction: each in its turn, or they would slow down each other, health and the page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As `JsonRoute` has it, one at a time."""
+        """As FastAPI has it, one at a time."""
         answer = super().get_route_handler()
 
         async def in_turn(request: Request) -> Response:
@@ -201,10 +191,3 @@ class PredictingRoute(JsonRoute):
                 return await answer(request)
 
         return in_turn
-
-
-class _Request(Request):
-    async def json(self) -> Any:
-        if why := crowded(await self.body()):
-            raise HTTPException(413, why)
-        return await super().json()

@@ -131,7 +131,7 @@ def test_commands_answer_as_before(name: str, request: pytest.FixtureRequest) ->
 
 
 def test_the_service_describes_itself_as_before(request: pytest.FixtureRequest) -> None:
-    for extra in ("fastapi", "pebble", "limits", "torch"):  # without torch there are fewer backends
+    for extra in ("fastapi", "pebble", "torch"):  # without torch there are fewer backends
         pytest.importorskip(extra)
     from prometheus_client import CollectorRegistry
 

@@ -73,9 +73,9 @@ def show_form(request: Request, parts: Served) -> HTMLResponse:
 @router.post("/try")
 async def answer_form(request: Request, parts: Served) -> HTMLResponse:
     """The prediction of what the form sent."""
-    sent = await read_form(request)
+    data, sent = await read_form(request)
     try:
-        source = await source_of_form(parts, sent)
+        source = await source_of_form(parts, data, sent)
         return await run_in_threadpool(
             lambda: page(request, "try.html", here="try", **answer_page(parts, _address(request), sent, source))
         )

@@ -15,13 +15,12 @@ from starlette.responses import Response
 from epochcast.analyzer.jobs.job import Job, job_json
 from epochcast.analyzer.jobs.questions import RECOMMENDATION, JobQuestion
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, watched_job_json
-from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.listing import job_place, jobs_of, list_page
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, asks, next_page
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"])
 
 JobId = Annotated[str, Path(max_length=200, description="Its id in the list of jobs.", examples=["slurm-4711"])]
 
