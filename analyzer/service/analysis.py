@@ -26,7 +26,7 @@ from epochcast.analyzer.live.health import WatcherReport, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore, StoredReports
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
+from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, read_record, record_json, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
 
@@ -267,7 +267,7 @@ class Analysis:
         return (self._records or {})[job]
 
     def _read_records(self) -> dict[str, JobRecord]:
-        records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
+        records = map(read_record, self._store.jobs().values())
         self._written = {record.answer.id: record for record in records if record is not None}
         return dict(self._written)
 
@@ -296,7 +296,7 @@ class Analysis:
     def _write(self) -> None:
         """Write jobs that are not in the store as they are; where that fails, the next round tries again."""
         records = self._records or {}
-        changed = {job: record.to_json() for job, record in records.items() if _is_new(self._written.get(job), record)}
+        changed = {job: record_json(record) for job, record in records.items() if _is_new(self._written.get(job), record)}
         try:
             self._store.write_jobs(changed, gone=[job for job in self._written if job not in records])
         except sqlite3.Error as error:

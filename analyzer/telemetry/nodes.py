@@ -11,7 +11,7 @@ import math
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -152,14 +152,6 @@ class NodeSource(HttpSource):
         return [epoch for epoch in epochs if delivered is None or (epoch.start, epoch.end) not in delivered.epochs]
 
 
-@dataclass
-class _Node:
-    """The node analyzer at one address; ``due``: when it is to be polled next, by the monotonic clock."""
-
-    source: NodeSource
-    due: float = -math.inf
-
-
 class NodeAddresses(TelemetrySource):
     """All node analyzers behind a name; see `TelemetrySource`. The name is looked up again at each poll."""
 
@@ -172,47 +164,48 @@ class NodeAddresses(TelemetrySource):
         self._settings = settings
         self._shard = shard
         self._clock = clock
-        self._nodes: dict[str, _Node] = {}  # by address, as written in a URL
+        self._nodes: dict[str, NodeSource] = {}  # by address, as written in a URL
+        self._pause_until: dict[str, float] = {}  # by address, of those that did not answer, by the clock
         NodeSource(settings).close()
 
     def close(self) -> None:
         """Close the connections."""
         for node in list(self._nodes.values()):
-            node.source.close()
+            node.close()
 
     @property
     def problems(self) -> Sequence[str]:
         """See `TelemetrySource`."""
-        return [problem for node in list(self._nodes.values()) for problem in node.source.problems]
+        return [problem for node in list(self._nodes.values()) for problem in node.problems]
 
     @property
     def clock_offset_s(self) -> float | None:
         """See `TelemetrySource`."""
-        return max((node.source.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
+        return max((node.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
 
     def poll(self) -> Sequence[NodeReport]:
         """Give what is new of all nodes; see `TelemetrySource`. One that fails is left out unless none answers."""
         self._look_up()
-        due = [node for node in self._nodes.values() if node.due <= self._clock()]
+        due = [address for address in self._nodes if self._pause_until.get(address, -math.inf) <= self._clock()]
         failure = TelemetryError(f"no node analyzer behind {self.name} has answered lately")
         reports: list[NodeReport] = []
         answered = not self._nodes  # all of them may be of other shards
         with ThreadPool(max(1, min(MOST_THREADS, len(due)))) as threads:  # not an executor's, for which the process would wait
-            for node, answer in zip(due, threads.imap(self._polled, due), strict=True):
+            for address, answer in zip(due, threads.imap(self._polled, [self._nodes[address] for address in due]), strict=True):
                 if isinstance(answer, TelemetryError):
                     log.warning("%s", answer)
-                    failure, node.due = answer, self._clock() + PAUSE_S
+                    failure, self._pause_until[address] = answer, self._clock() + PAUSE_S
                 else:
                     reports += answer
-                    answered, node.due = True, -math.inf
+                    answered = True
         if not answered:
             raise failure
         return reports
 
     @staticmethod
-    def _polled(node: _Node) -> Sequence[NodeReport] | TelemetryError:
+    def _polled(node: NodeSource) -> Sequence[NodeReport] | TelemetryError:
         try:
-            return node.source.poll()
+            return node.poll()
         except TelemetryError as error:
             return error
 
@@ -225,7 +218,8 @@ class NodeAddresses(TelemetrySource):
             raise TelemetryError(f"node analyzers {self.name}: the name has no address ({error.strerror or error})") from error
         addresses = {f"[{place[0]}]" if family == socket.AF_INET6 else str(place[0]) for family, *_, place in answers}
         for address in self._nodes.keys() - addresses:
-            self._nodes.pop(address).source.close()
+            self._nodes.pop(address).close()
+            self._pause_until.pop(address, None)
         for address in sorted(filter(self._shard.has, addresses - self._nodes.keys())):
             url = parts._replace(netloc=f"{address}:{parts.port or 80}").geturl()
-            self._nodes[address] = _Node(NodeSource(replace(self._settings, url=url, every_address=False)))
+            self._nodes[address] = NodeSource(replace(self._settings, url=url, every_address=False))
