@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from epochcast.analyzer.errors import InputError
@@ -18,17 +17,14 @@ from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
-from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service import job_answers
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
-from epochcast.regressor import Catalog, Profile
-from lab.simulator import simulate
+from epochcast.regressor import Profile
 
 from ...jobs.made_reports import BEGAN, report
 from .conftest import MakeAnalysis
@@ -148,33 +144,6 @@ def test_what_the_operator_says_counts(analysis: MakeAnalysis) -> None:
     assert only(again).plan.epochs == 90, "after a restart too"
     with pytest.raises(KeyError):
         found.set_plan("slurm-7", JobPlan())
-
-
-@pytest.mark.parametrize(("owners", "hole_s"), [(None, 47.0), (None, 600.0), ((Owner(4000, "python", "ada"),), 3300.0)])
-def test_a_job_keeps_its_id_its_plan_and_its_epochs_over_a_hole_and_a_restart(
-    store: StateStore, advisor: Advisor, catalog: Catalog, owners: tuple[Owner, ...] | None, hole_s: float
-) -> None:
-    trace = simulate(1, epochs=14 + int(hole_s / 18), epoch_s=18.0, validation_s=1.8)
-    begin = trace.epoch_starts[7] + 7.0
-    device = replace(report().device, uuid="GPU-hole")
-    parts = np.flatnonzero(trace.time <= begin), np.flatnonzero(trace.time >= begin + hole_s)
-    answers = []
-    for part in parts:
-        before, known = store.report(device.uuid), store.epochs(device.uuid, profiles=False)
-        watch, analysis = GpuWatch(device, catalog, before=before, known=known), Analysis(store, advisor, Settings())
-        for places in np.array_split(part, part.size // 50):
-            values = {name: trace.metrics[name][places] for name in ("dram_active", "sm_active", "power")}
-            news = watch.take(Rows(device, trace.time[places], values, 10.0, owners))
-            store.write_gpus([GpuChange(watch.report(), news.epochs, news.instead_of)])
-        analysis.round()
-        answers.append(only(analysis))
-        if len(answers) == 1:
-            analysis.set_plan(answers[0].id, JobPlan(epochs=90))
-    first, second = answers
-    assert (second.id, second.since, second.active) == (first.id, first.since, True)
-    assert second.plan.epochs == 90
-    assert second.epochs_seen >= first.epochs_seen + 4
-    assert second.epochs_seen == len(store.epochs(device.uuid))
 
 
 def test_a_plan_of_another_version_does_not_hide_its_job(analysis: MakeAnalysis, store: StateStore) -> None:
