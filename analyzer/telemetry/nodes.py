@@ -174,11 +174,6 @@ class NodeAddresses(TelemetrySource):
             node.close()
 
     @property
-    def problems(self) -> Sequence[str]:
-        """See `TelemetrySource`."""
-        return [problem for node in list(self._nodes.values()) for problem in node.problems]
-
-    @property
     def clock_offset_s(self) -> float | None:
         """See `TelemetrySource`."""
         return max((node.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
@@ -198,6 +193,7 @@ class NodeAddresses(TelemetrySource):
                 else:
                     reports += answer
                     answered = True
+        self.problems = [problem for node in self._nodes.values() for problem in node.problems]
         if not answered:
             raise failure
         return reports
