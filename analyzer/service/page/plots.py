@@ -23,9 +23,9 @@ def epoch_plot(
     epochs: Mapping[str, Sequence[EpochRecord]],
     *,
     since: float,
-    expected: tuple[float, float] | None = None,
-    names: Mapping[str, str] | None = None,
-    standing_out: str | None = None,
+    expected: tuple[float, float] | None,
+    names: Mapping[str, str],
+    standing_out: str | None,
 ) -> Plot | None:
     """Draw the epochs of each GPU (by UUID) since the job began [unix s]; None without epochs.
 
@@ -48,7 +48,7 @@ def epoch_plot(
             "top": round(100 - upward.place(epoch.seconds / unit.seconds), 3),
             "unsure": epoch.confidence < ANSWERS,  # drawn pale
             "standing_out": gpu == standing_out,
-            "says": f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
+            "says": f"{f'{names[gpu]}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
             f"ended {length(epoch.end - begin)} after the job began",
         }
         for gpu, epoch in every

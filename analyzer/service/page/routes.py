@@ -1,4 +1,4 @@
-"""Addresses of the page: overview, a job, a GPU, an upload, and the files that they use; and what its templates can call."""
+"""Addresses of the page: overview, a job, an upload, and the files that they use; and what its templates can call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from epochcast import __version__
 from epochcast.analyzer import words
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.gpu_page import gpu_page
 from epochcast.analyzer.service.page.job_page import job_page
 from epochcast.analyzer.service.page.overview import hardware, overview, where
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
@@ -51,17 +50,6 @@ def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
         return _missing(request, f"There is no job {job!r:.100}. {kept}")
     shown = job_page(answer, snapshot, parts.store.epochs, time.time())
     return page(request, "job.html", live=True, here="job", **shown)
-
-
-@router.get("/gpus/{uuid:path}")
-def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
-    """A GPU."""
-    snapshot = parts.analysis.snapshot
-    answer = snapshot.gpus.get(uuid)
-    if answer is None:
-        return _missing(request, f"There is no GPU {uuid!r:.100}. The overview lists all GPUs.")
-    shown = gpu_page(answer, snapshot, parts.store.epochs, time.time())
-    return page(request, "gpu.html", live=True, here="gpu", **shown)
 
 
 @router.get("/try")
