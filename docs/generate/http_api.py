@@ -84,7 +84,7 @@ def _known_node() -> set[str]:
 
 def _openapi() -> dict[str, Any]:
     """The service's description, without operations of single backends: those depend on what is installed."""
-    parts: Any = SimpleNamespace(settings=Settings(), registry=CollectorRegistry(), token=None, backends=Registry(()))
+    parts: Any = SimpleNamespace(settings=Settings(), registry=CollectorRegistry(), authentication=None, backends=Registry(()))
     return create_app(parts).openapi()
 
 

@@ -141,7 +141,7 @@ def test_the_service_describes_itself_as_before(request: pytest.FixtureRequest) 
     from epochcast.analyzer.service.config import Settings
 
     backends = Registry.load(PluginSettings(), {})
-    parts = SimpleNamespace(registry=CollectorRegistry(), settings=Settings(), token=None, backends=backends)
+    parts = SimpleNamespace(registry=CollectorRegistry(), settings=Settings(), authentication=None, backends=backends)
     check(request, "openapi", without_texts(create_app(parts).openapi()))  # type: ignore[arg-type]
 
 

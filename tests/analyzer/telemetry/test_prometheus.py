@@ -280,7 +280,7 @@ def test_what_a_query_s_own_notes_say_is_no_failure(serve: Any) -> None:
 
 @pytest.mark.parametrize("broken", ["GPU-b", "GPU-0"])
 def test_of_two_gpus_one_that_fails_is_told_and_the_other_is_read(serve: Any, broken: str) -> None:
-    """Whether it is asked for after the other or before: then the other is not forgotten."""
+    """Whether it comes after the other or before it: then the other is not forgotten."""
     store, first = Store(time.time() - 100, 100), broken == "GPU-0"
 
     def spoil(request: Any, answer: Any) -> Any:
