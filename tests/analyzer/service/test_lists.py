@@ -142,7 +142,8 @@ def test_bad_parameters_are_one_sentence(client: TestClient, query: dict[str, ob
     assert said in problem(client.get("/api/v1/gpus", params=query), 422)
 
 
-def test_health_names_what_is_wrong_first_and_counts_the_rest(client: TestClient) -> None:
+def test_health_names_what_is_wrong_first_and_counts_the_rest(client: TestClient, large: Parts) -> None:
+    large.analysis.round()  # on a busy machine the last one may be so long ago that health says so
     health = got(client, "/api/v1/health")
     assert health["sources_down"] == 150
     assert health["sources_up"] + health["sources_down"] == len(watcher().sources)

@@ -136,7 +136,7 @@ def test_a_header_of_a_proxy_makes_nobody_another_client() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert not _Server(object(), listener, Settings()).config.proxy_headers
         allowed = _Server(object(), listener, Settings(proxies=["10.0.0.1"])).config  # type: ignore[list-item]
-    assert allowed.proxy_headers and allowed.forwarded_allow_ips == ["10.0.0.1"]
+    assert allowed.proxy_headers and allowed.forwarded_allow_ips == ["10.0.0.1/32"]
 
 
 def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
