@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import binascii
 import hmac
 import logging
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -83,13 +85,26 @@ def wrong_site(
 
 
 def bearer_token(file: Path, sentence: str) -> Authentication:
-    """Ask for the token in a file; raises InputError for a file that cannot be used."""
+    """Ask for the token in a file, as a bearer or, so that a browser can send it, as the password of any user.
+
+    Raises:
+        InputError: a file that cannot be used.
+    """
     token = Reloaded(lambda: _token(file), [file])
 
     def admits(scheme: str, credentials: str) -> bool:
-        return hmac.compare_digest(credentials.encode("utf-8", "replace"), token.get()) and scheme == "bearer"
+        sent = credentials.encode("utf-8", "replace")
+        if scheme == "basic":
+            try:
+                sent = b64decode(sent, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        return hmac.compare_digest(sent, token.get()) and scheme in ("bearer", "basic")
 
-    return Authentication(admits, "Bearer", sentence)
+    return Authentication(admits, 'Bearer realm="epochcast", Basic realm="epochcast", charset="UTF-8"', sentence)
+
+
+_SHORTEST = 16  # characters: a shorter one can be guessed
 
 
 def _token(file: Path) -> bytes:
@@ -97,8 +112,9 @@ def _token(file: Path) -> bytes:
         token = file.read_bytes().strip()
     except OSError as error:
         raise InputError(f"token_file {str(file)!r} cannot be read: {error.strerror}") from error
-    if not token:
-        raise InputError(f"token_file {str(file)!r} is empty; write a long random text into it, or leave out the setting")
+    if len(token) < _SHORTEST or len(token.split()) != 1 or not token.isascii():
+        what = f"one ASCII word of at least {_SHORTEST} characters"
+        raise InputError(f"token_file {str(file)!r} must hold {what}; make one with: openssl rand -hex 32")
     return token
 
 

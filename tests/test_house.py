@@ -49,7 +49,7 @@ ALSO_AT_IMPORT = {
     "analyzer/fleet": {"fsspec", "pebble"},
     "analyzer/live": {"prometheus_client"},
     "analyzer/node": {"prometheus_client"},
-    "analyzer/service": {"anyio", "fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
+    "analyzer/service": {"anyio", "fastapi", "pebble", "prometheus_client", "starlette", "uvicorn"},
 }
 
 

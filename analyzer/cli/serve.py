@@ -37,7 +37,7 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     """
     if node:  # `entry` has dispatched it before; only a caller of this command line comes here
         raise InputError("--node must be the first option: epochcast serve --node")
-    needed = ("fastapi", "uvicorn", "limits", "pebble")
+    needed = ("fastapi", "uvicorn", "pebble")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"the service is not installed here ({', '.join(missing)} missing); {how_to_install('service')}")

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry import Rows, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
 from epochcast.analyzer.telemetry.settings import DemoSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -68,20 +68,15 @@ JOBS = (
 )
 
 
-class DemoSource:
+class DemoSource(TelemetrySource):
     """The GPUs of `JOBS`; see `TelemetrySource`."""
 
     kind = "simulated"
     name = "demo"
     interval_s = 2.0
-    problems = ()
-    clock_offset_s = None
 
     def __init__(self, settings: DemoSettings, shard: Shard = WHOLE) -> None:
         self._began, self._given_until = settings.began, -math.inf
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
 
     def poll(self) -> Sequence[Rows]:
         """Give what is new; see `TelemetrySource`."""

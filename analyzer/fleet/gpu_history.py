@@ -19,20 +19,14 @@ from epochcast.analyzer.fleet.stretches import PAUSE_S, SHORTEST_S, ActivityBins
 from epochcast.analyzer.fleet.trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.csv_text import one_line
-from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS
 from epochcast.detector.signals import PREFERENCE
 from epochcast.regressor import Catalog
-from epochcast.regressor.profile import METRICS, THROTTLED
 
 # Rest before and after a stretch that the detector sees too: it shows what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2
 
 # Seconds of a bin of activity.
 _BIN_S = 1.0
-
-# Metrics that are looked at: twice what the agent exports. Memory grows with rows times metrics, and a log may have thousands.
-_MOST_METRICS = 64
-_KNOWN = METRICS | THROTTLED.keys() | HELD_IDLE_COLUMNS | frozenset(PREFERENCE) | {"energy"}
 
 
 @dataclass(frozen=True)
@@ -112,11 +106,8 @@ def _held(
     width_s: float,
     step_s: float,
 ) -> Iterator[HeldStretch]:
-    names = _looked_at(rows.names)
-    if len(names) < len(rows.names):
-        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are used, catalogue metrics first")
     long_enough = [stretch for stretch in stretches if stretch.seconds >= SHORTEST_S]
-    for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
+    for stretch, held in _by_stretch(rows, looking, long_enough, quality):
         cut = any(abs(stretch.start - edge) <= 2 * width_s for edge in quality.beginnings)
         yield HeldStretch(stretch, held, main, step_s, cut)
 
@@ -129,14 +120,7 @@ def _main_metric(rows: TraceRows) -> str | None:
     return None
 
 
-def _looked_at(names: Sequence[str]) -> list[str]:
-    """Those that are known, and of the others as many as there is room for, all in the trace's order."""
-    room = _MOST_METRICS - sum(name in _KNOWN for name in names)
-    others = frozenset([name for name in names if name not in _KNOWN][: max(0, room)])
-    return [name for name in names if name in _KNOWN or name in others]
-
-
-def _in_period(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[Piece]:
+def _in_period(rows: TraceRows, looking: Looking, names: list[str] | None) -> Iterator[Piece]:
     for piece in rows.pieces(names):
         first, last = np.searchsorted(piece.time, [looking.since, looking.until])
         if last - first == piece.time.size:
@@ -146,12 +130,12 @@ def _in_period(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[
 
 
 def _by_stretch(
-    rows: TraceRows, looking: Looking, names: list[str], stretches: list[BusyStretch], quality: TraceQuality
+    rows: TraceRows, looking: Looking, stretches: list[BusyStretch], quality: TraceQuality
 ) -> Iterator[tuple[BusyStretch, SpanRows]]:
     """The rows of each stretch, one stretch after the other; every piece is counted for the quality on the way."""
     waiting = stretches[::-1]
     held: SpanRows | None = None
-    for piece in _in_period(rows, looking, names):
+    for piece in _in_period(rows, looking, None):
         quality.add_readings(piece)
         while waiting:
             stretch = waiting[-1]

@@ -222,11 +222,12 @@ def _straggler(answer: WatchedJob, spans: Sequence[JobSpan], gpu_s: float) -> Ro
     straggler = straggler_of([span.report for span in spans], answer.straggler)
     if straggler is None:
         return {}
-    span = spans[straggler.place]
+    place, waits_ratio, why = straggler
+    span = spans[place]
     return {
         "straggler": span.report.device.uuid,
         "straggler_trace": span.trace,
-        "waits": straggler.waits,
-        "waits_gpu_hours": straggler.waits * (gpu_s - span.seconds) / _HOUR_S,
-        "straggler_why": straggler.why,
+        "waits": waits_ratio,
+        "waits_gpu_hours": waits_ratio * (gpu_s - span.seconds) / _HOUR_S,
+        "straggler_why": why,
     }

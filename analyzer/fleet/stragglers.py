@@ -7,7 +7,6 @@ shows it, or multiprocessors that are busy for more of the time. A GPU that no o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -26,19 +25,9 @@ _SLOWER, _MORE, _FARTHER = 0.04, 0.10, 3.0
 _LEAST_ACTIVE = 0.05
 
 
-@dataclass(frozen=True)
-class Straggler:
-    """A GPU that holds its job up.
-
-    Attributes:
-        place: in what was given.
-        waits: share of the time that the others could save at most if it were as fast as they are, 0..1.
-        why: one sentence.
-    """
-
-    place: int
-    waits: float
-    why: str
+Straggler = tuple[int, float, str]
+"""A GPU that holds its job up: its place in what was given; share of the time that the others could save at most if it were as
+fast as they are, 0..1; why, in one sentence."""
 
 
 def straggler_of(reports: Sequence[Report], slowest: str | None) -> Straggler | None:
@@ -60,7 +49,7 @@ def _by_pace(reports: Sequence[Report], slowest: str) -> Straggler:
     paces = [report.detection.period_s for report in reports]
     others = median(pace for number, pace in enumerate(paces) if number != place and pace)
     own = paces[place] or others
-    return Straggler(place, 1 - others / own, f"its epochs take {own:.3g} s, those of the others {others:.3g} s")
+    return place, 1 - others / own, f"its epochs take {own:.3g} s, those of the others {others:.3g} s"
 
 
 def _by_clock(reports: Sequence[Report]) -> Straggler | None:
@@ -74,7 +63,7 @@ def _by_clock(reports: Sequence[Report]) -> Straggler | None:
         return None
     busy = next((means[place] for name in _BUSY if (means := _means(reports, name)) is not None), 1.0)
     why = f"its clock is {clocks[place] / 1e6:.0f} MHz, that of the others {middle / 1e6:.0f} MHz"
-    return Straggler(place, slower * min(busy, 1.0), why)
+    return place, slower * min(busy, 1.0), why
 
 
 def _by_work(reports: Sequence[Report]) -> Straggler | None:
@@ -89,7 +78,7 @@ def _by_work(reports: Sequence[Report]) -> Straggler | None:
     if active[place] < (1 + _MORE) * middle or active[place] - middle < _FARTHER * farthest:
         return None
     why = f"{name} {active[place]:.2f} but {middle:.2f}: they wait for it, or it has more of the work"
-    return Straggler(place, 1 - middle / active[place], why)
+    return place, 1 - middle / active[place], why
 
 
 def _of_others(values: Sequence[float], place: int) -> tuple[float, float]:

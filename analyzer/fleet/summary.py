@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
@@ -26,9 +25,6 @@ _LONG_HOLE_S = 86_400.0
 # A month is shown only for a day or more, and where traces cover this share of the GPUs' time; else it would be made of gaps.
 _LEAST_HOURS, _LEAST_COVERAGE = 24.0, 0.5
 
-# Epoch lengths are counted in bins that begin at 1, 2 and 5 times each power of ten.
-_STEPS = (1.0, 2.0, 5.0, 10.0)
-
 # Columns that are not read: nearly all bytes of these tables.
 _UNREAD = {"spans": {"profile"}, "jobs": {"gpus", "traces", "notes", "answer"}}
 
@@ -45,10 +41,7 @@ def summary_of(out: Path) -> dict[str, Any]:
         "hours": hours,
         "coverage": coverage,
         "failed": failures.num_rows,
-        "failures": {
-            "kinds": _kinds(failures.to_pandas().rename(columns={"error": "example"})),
-            "rows": failures.select(["trace", "error"]).slice(0, TABLE_ROWS).to_pylist(),
-        },
+        "failures": _kinds(failures.to_pandas().rename(columns={"error": "example"})),
         **_of_jobs(jobs, hours, coverage),
     }
 
@@ -60,18 +53,14 @@ def _table(out: Path, name: str) -> pa.Table:
 
 # Columns of `gpus.parquet` that the report's tables show.
 _IDLE_COLUMNS = ["trace", "node", "name", "assumed", "idle_s", "idle_ratio", "idle_usd", "held_idle_s", "held_idle_usd"]
-_QUALITY_COLUMNS = ["trace", "missing_ratio", "longest_hole_s", "hertz", "problems"]
 
 
 def _of_gpus(table: pa.Table, spans: pd.DataFrame) -> dict[str, Any]:
     gpus = table.to_pandas()
     found = Counter(_best(verdicts) for _, verdicts in spans.groupby("trace")["verdict"])
     found["idle"] = len(gpus) - found.total()
-    lengths = Counter(map(_bin, spans["period_s"][(spans["verdict"] == "epochs") & (spans["period_s"] > 0)]))
     idle = gpus[gpus["idle_s"] > 0]
     problems = gpus[["trace", "problems"]].explode("problems").dropna().set_axis(["trace", "example"], axis=1)
-    faults = problems.groupby(level=0).size().reindex(gpus.index, fill_value=0)
-    worst = (faults + gpus["missing_ratio"])[lambda weight: weight > 0]
     return {
         "gpus": gpus["uuid"].nunique(),
         "nodes": gpus["node"].nunique(),
@@ -82,7 +71,6 @@ def _of_gpus(table: pa.Table, spans: pd.DataFrame) -> dict[str, Any]:
         "gpu_hours": float(gpus["seconds"].sum()) / _HOUR_S,
         "cpu_s": float(gpus["cpu_s"].sum()),
         "found": {verdict: found[verdict] for verdict in ("epochs", "steps", "none", "idle")},
-        "epoch_lengths": [{"from_s": low, "to_s": high, "count": count} for (low, high), count in sorted(lengths.items())],
         "models": [{"gpu": name, **_hours(of_model)} for name, of_model in gpus.groupby("name")],
         "idle": {
             **_hours(gpus),
@@ -90,24 +78,13 @@ def _of_gpus(table: pa.Table, spans: pd.DataFrame) -> dict[str, Any]:
             "gpus": len(idle),
             "worst": _largest(table.select(_IDLE_COLUMNS), idle["idle_usd"].fillna(idle["idle_s"] / _HOUR_S), gpus["trace"]),
         },
-        "quality": {
-            "with_problems": int((faults > 0).sum()),
-            "problems": _kinds(problems),
-            "worst": _largest(table.select(_QUALITY_COLUMNS), worst, gpus["trace"]),
-        },
+        "quality": {"with_problems": problems.index.nunique(), "problems": _kinds(problems)},
     }
 
 
 def _best(verdicts: pd.Series) -> str:
     """What was found in a trace: the best of its stretches."""
     return next(verdict for verdict in ("epochs", "steps", "none") if (verdicts == verdict).any())
-
-
-def _bin(seconds: float) -> tuple[float, float]:
-    """The steps around a length."""
-    power = 10.0 ** math.floor(math.log10(seconds))
-    place = next(number for number, step in enumerate(_STEPS[1:]) if seconds < step * power or step == _STEPS[-1])
-    return _STEPS[place] * power, _STEPS[place + 1] * power
 
 
 def _hours(gpus: pd.DataFrame) -> dict[str, Any]:
@@ -187,14 +164,10 @@ def _of_jobs(table: pa.Table, hours: float, coverage: float | None) -> dict[str,
     certain, unsure, stay = (_money(jobs[kind]) for kind in (moves & sure, moves & ~sure, jobs["saving_ratio"] <= 0))
     per_hour = certain["saved_usd"] / hours if hours else None
     monthly = per_hour is not None and hours >= _LEAST_HOURS and coverage is not None and coverage >= _LEAST_COVERAGE
-    most = _largest(shown, jobs["saving_usd"][moves & sure], jobs["job"])
-    listed = {row["job"] for row in most}
     waiting = jobs["waits_gpu_hours"].dropna()
     return {
         "jobs": len(jobs),
         "gpus_in_jobs_of_several": int(together.sum()),
-        "job_gpu_hours": float(jobs["gpu_hours"].sum()),
-        "job_verdicts": {verdict: int((jobs["verdict"] == verdict).sum()) for verdict in ("epochs", "steps", "none")},
         "job_cycles": {
             kind: {"jobs": int(cycles["size"][kind]), "gpu_hours": float(cycles["sum"][kind])}
             for kind in (*get_args(Kind), NO_CYCLE)
@@ -206,7 +179,6 @@ def _of_jobs(table: pa.Table, hours: float, coverage: float | None) -> dict[str,
             "tensor_cores_idle_jobs": int(jobs["tensor_cores_idle"].sum()),
             "reduced_clock_jobs": int(jobs["reduced_clock"].notna().sum()),
         },
-        "job_sizes": [{"gpus": size, "jobs": count} for size, count in sorted(Counter(jobs["gpu_count"].tolist()).items())],
         "savings": {
             "sure": certain,
             "unsure": unsure,
@@ -215,10 +187,7 @@ def _of_jobs(table: pa.Table, hours: float, coverage: float | None) -> dict[str,
             "usd": certain["usd"] + unsure["usd"] + stay["usd"],
             "usd_per_hour": per_hour,
             "usd_per_month": _HOURS_PER_MONTH * per_hour if monthly and per_hour is not None else None,
-            "most": most,
-            "worst_placed": [
-                row for row in _largest(shown, jobs["saving_ratio"][moves & sure], jobs["job"]) if row["job"] not in listed
-            ],
+            "most": _largest(shown, jobs["saving_usd"][moves & sure], jobs["job"]),
         },
         "stragglers": {
             "jobs": len(waiting),

@@ -132,11 +132,6 @@ class GpuWatch:
         """Take it that no more samples come: the whole of the present job is searched."""
         return News() if self._stream is None else self._learn(self._stream.close())
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held."""
-        return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)
-
     def report(self) -> Report:
         """What is known now; of a job that goes on, the earlier report until its epochs are found again."""
         if not np.isfinite(self._last) and self._before is not None:

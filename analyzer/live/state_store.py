@@ -221,20 +221,19 @@ class StateStore:
         """Keep what an operator said of a job."""
         self._write(("INSERT OR REPLACE INTO plan (job, plan) VALUES (?, ?)", [(job, json.dumps(dict(plan)))]))
 
-    def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
-        """Keep what the service last published of these jobs, and drop those that are part of another now, or too old."""
+    def write_jobs(self, records: Mapping[str, bytes], *, gone: Iterable[str] = ()) -> None:
+        """Keep the JSON text of what was last published of these jobs; drop those that are part of another now, or too old."""
         now, left = time.time(), list(gone)
-        rows = [(job, now, _packed(dict(record))) for job, record in records.items()]
+        rows = [(job, now, zlib.compress(record, 1)) for job, record in records.items()]
         self._write(
             ("INSERT OR REPLACE INTO job (id, told, record) VALUES (?, ?, ?)", rows),
             ("DELETE FROM job WHERE id = ?", [(job,) for job in left]),
             ("DELETE FROM plan WHERE job = ?", [(job,) for job in left]),
         )
 
-    def jobs(self) -> dict[str, tuple[float, Any]]:
-        """What was last published of each job, and when [unix s], by id."""
-        rows = self._rows("SELECT id, told, record FROM job")
-        return {job: (reported_at, json.loads(zlib.decompress(record))) for job, reported_at, record in rows}
+    def jobs(self) -> dict[str, bytes]:
+        """What was last published of each job, by id."""
+        return {job: zlib.decompress(record) for job, record in self._rows("SELECT id, record FROM job")}
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""
@@ -298,13 +297,10 @@ class StoredReports:
         return {uuid: report.with_pulse(self.heard[uuid].pulse) for uuid, report in self.reports.items()}
 
 
-def _packed(values: Mapping[str, Any]) -> bytes:
-    """Compressed JSON: an answer repeats its keys for every GPU and instance, a profile its statistics for every metric."""
-    return zlib.compress(json.dumps(values, allow_nan=False).encode(), 1)
-
-
 def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
-    profile = None if epoch.profile is None else _packed(profile_json(epoch.profile))
+    profile = None
+    if epoch.profile is not None:
+        profile = zlib.compress(json.dumps(profile_json(epoch.profile), allow_nan=False).encode(), 1)
     return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
 
 

@@ -37,11 +37,6 @@ class ThinnedSamples:
         self._held = self._skip = 0  # rows held, and rows to leave out before the next one is
         self._stride = 1
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held."""
-        return self._recent_time.nbytes + self._recent.nbytes + self._job_time.nbytes + self._job.nbytes
-
     def append(self, time: Array, values: Mapping[str, Array], *, of_job: bool = True) -> None:
         """Take in rows, later than all before; a metric that is left out has no reading.
 

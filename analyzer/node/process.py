@@ -117,10 +117,9 @@ class Api(Routes):
 
     def _reports(self, query: Query, _: WSGIEnvironment) -> Answer:
         reports = self._watcher.reports
-        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS)
-        changed = [report_json(report) for report in page.reports]
-        problems = problems_of(self._watcher.report)
-        return json_answer({"schema": REPORTS_SCHEMA, **page._asdict(), "reports": changed, "problems": problems})
+        mark, changed, pulses, more = self._changes.since(query.get("since", [""])[-1], reports, REPORTS)
+        page = {"mark": mark, "reports": [report_json(report) for report in changed], "pulses": pulses, "more": more}
+        return json_answer({"schema": REPORTS_SCHEMA, **page, "problems": problems_of(self._watcher.report)})
 
     def _epochs(self, query: Query, _: WSGIEnvironment) -> Answer:
         only_known(query, "gpu", "since", "limit")

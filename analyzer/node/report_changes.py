@@ -6,18 +6,8 @@ import secrets
 import threading
 from collections.abc import Mapping
 from itertools import count
-from typing import NamedTuple
 
 from epochcast.analyzer.telemetry.gpu_report import Pulse, Report
-
-
-class Page(NamedTuple):
-    """What a client lacks: a ``mark`` for its next request, reports, the pulses of what it has, and whether there is more."""
-
-    mark: str
-    reports: list[Report]
-    pulses: dict[str, Pulse]
-    more: bool
 
 
 class ReportChanges:
@@ -30,13 +20,16 @@ class ReportChanges:
         self._newest: dict[str, tuple[int, Report]] = {}
         self._lock = threading.Lock()
 
-    def since(self, mark: str, reports: Mapping[str, Report], most: int) -> Page:
-        """Return at most so many reports that have changed since ``mark``, the longest changed first.
+    def since(self, mark: str, reports: Mapping[str, Report], most: int) -> tuple[str, list[Report], dict[str, Pulse], bool]:
+        """Return what a client lacks since ``mark``, the longest changed first.
 
         Args:
             mark: of the client's last answer; all have changed since one that is not known.
             reports: the newest, by UUID.
             most: reports in a page.
+
+        Returns:
+            A mark for its next request, reports, the pulses of what it has, and whether there is more.
         """
         run, _, number = mark.partition("-")
         seen = int(number) if run == self._run and number.isdecimal() else 0
@@ -48,4 +41,4 @@ class ReportChanges:
         changed = sorted((uuid for uuid in reports if numbers[uuid] > seen), key=lambda uuid: numbers[uuid])
         until = max((numbers[uuid] for uuid in changed[:most]), default=seen)
         pulses = {uuid: report.pulse for uuid, report in reports.items() if numbers[uuid] <= seen}
-        return Page(f"{self._run}-{until}", [reports[uuid] for uuid in changed[:most]], pulses, len(changed) > most)
+        return f"{self._run}-{until}", [reports[uuid] for uuid in changed[:most]], pulses, len(changed) > most

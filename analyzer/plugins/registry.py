@@ -83,11 +83,6 @@ class Registry:
     def __iter__(self) -> Iterator[Installed]:
         return iter(self._all)
 
-    @property
-    def unavailable(self) -> dict[str, str]:
-        """Why each that cannot be used cannot, with the remedy, by name."""
-        return {installed.name: installed.why for installed in self._all if installed.backend is None}
-
     def get(self, name: str) -> Installed | None:
         """The backend of this name; None if none is installed."""
         return next((installed for installed in self._all if installed.name == name), None)

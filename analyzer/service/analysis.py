@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -22,11 +22,11 @@ from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources, problems_of
+from epochcast.analyzer.live.health import WatcherReport, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore, StoredReports
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, work_ahead
+from epochcast.analyzer.service.job_answers import JobAnswers, JobRecord, planned, read_record, record_json, work_ahead
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
 
@@ -57,16 +57,10 @@ class Health(BaseModel):
     version: str
     gpus: int
     jobs: int
-    sources: list[SourceStatus] = Field(
-        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first. `/api/v1/sources` lists all."
-    )
     sources_up: int = Field(description="Telemetry sources that answered the last poll.")
     sources_down: int = Field(description="Telemetry sources that did not answer the last poll.")
     notes: list[str] = Field(
         description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
-    )
-    unavailable_backends: dict[str, str] = Field(
-        default={}, description="Backends that cannot be used as the service is installed, and what each needs."
     )
 
 
@@ -157,7 +151,6 @@ class Analysis:
             version=__version__,
             gpus=len(snapshot.gpus),
             jobs=len(snapshot.jobs),
-            sources=named_sources(report.sources),
             sources_up=up,
             sources_down=len(report.sources) - up,
             notes=notes,
@@ -197,8 +190,8 @@ class Analysis:
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
-    def answer(self, job: str, question: JobQuestion, *, recommend: bool = False) -> Job:
-        """Predict a job, and rank what can be rented for it where it is to ``recommend``; its plan completes the question.
+    def answer(self, job: str, question: JobQuestion) -> Job:
+        """Predict a job, and rank what can be rented for it; its plan completes the question.
 
         Raises:
             KeyError: no such job.
@@ -209,14 +202,16 @@ class Analysis:
         sources, _ = sources_of(record.reports, self._advisor.catalog)
         if not sources:
             raise InputError(f"nothing can be predicted for job {job!r}: {'; '.join(answer.notes) or 'it has no profile'}")
-        more: dict[str, Any] = {"gpus": len(answer.gpus)}
-        if recommend:
-            question = question.completed(self._advisor.configured).model_copy(update={"machines": len(answer.nodes)})
-            devices = [report.device for report in record.reports]
-            on = self._answers.rented(sources, plan, devices, question.limits.market)
-            work = work_ahead(sources, plan, answer.epochs_seen, record.reports) if question.epochs is None else None
-            more |= {"recommend": True, "work": work, "on": on}
-        found = self._advisor.answer(sources, question.completed(planned(plan, question.epochs)), **more)
+        asked = question.completed(self._advisor.configured).model_copy(update={"machines": len(answer.nodes)})
+        devices = [report.device for report in record.reports]
+        found = self._advisor.answer(
+            sources,
+            asked.completed(planned(plan, asked.epochs)),
+            recommend=True,
+            gpus=len(answer.gpus),
+            work=work_ahead(sources, plan, answer.epochs_seen, record.reports) if asked.epochs is None else None,
+            on=self._answers.rented(sources, plan, devices, asked.limits.market),
+        )
         return replace(found, notes=tuple(dict.fromkeys([*answer.notes, *found.notes])))
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
@@ -272,7 +267,7 @@ class Analysis:
         return (self._records or {})[job]
 
     def _read_records(self) -> dict[str, JobRecord]:
-        records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
+        records = map(read_record, self._store.jobs().values())
         self._written = {record.answer.id: record for record in records if record is not None}
         return dict(self._written)
 
@@ -301,7 +296,7 @@ class Analysis:
     def _write(self) -> None:
         """Write jobs that are not in the store as they are; where that fails, the next round tries again."""
         records = self._records or {}
-        changed = {job: record.to_json() for job, record in records.items() if _is_new(self._written.get(job), record)}
+        changed = {job: record_json(record) for job, record in records.items() if _is_new(self._written.get(job), record)}
         try:
             self._store.write_jobs(changed, gone=[job for job in self._written if job not in records])
         except sqlite3.Error as error:

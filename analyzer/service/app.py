@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from epochcast import __version__
 from epochcast.analyzer.service import problems
 from epochcast.analyzer.service.auth import Auth
-from epochcast.analyzer.service.limits import Places, RateLimit
+from epochcast.analyzer.service.limits import Places
 from epochcast.analyzer.service.page.routes import router as page
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.request_metrics import Counted, RequestMetrics
@@ -51,11 +51,12 @@ def create_app(parts: Parts) -> FastAPI:
         redoc_url=None,
         middleware=[
             Middleware(Counted, metrics=metrics),
-            Middleware(RateLimit, settings=parts.settings.limits, metrics=metrics),
-            Middleware(Auth, token=parts.token, settings=parts.settings, metrics=metrics),  # strangers' bodies are not read
+            Middleware(  # before bodies are read: a stranger's is not
+                Auth, authentication=parts.authentication, settings=parts.settings, metrics=metrics
+            ),
             Middleware(Places, settings=parts.settings.limits, metrics=metrics),
         ],
-        responses=problems.answers(401, 429, 503),
+        responses=problems.answers(401, 503),
     )
     app.state.parts = parts
     app.state.predicting = asyncio.Lock()

@@ -25,8 +25,7 @@ Name = Annotated[str, Field(max_length=200)]
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def _path(**constraints: Any) -> Any:
@@ -34,12 +33,11 @@ def _path(**constraints: Any) -> Any:
     return Field(strict=False, **constraints)
 
 
-class LimitSettings(_Table):
+class LimitSettings(BaseModel):
     """What clients may ask of the service.
 
     Attributes:
         body_bytes: size of the largest request body.
-        requests_per_minute: maximum from one client address; 0: no limit.
         requests_at_once: maximum over all clients, half of it from one address; more get 503. A quarter each is reserved for
             requests without a body, with JSON, and with another body.
         seconds: longest time for one answer.
@@ -47,15 +45,16 @@ class LimitSettings(_Table):
         worker_memory_bytes: address space of each worker process.
     """
 
+    model_config = _STRICT
+
     body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 16 * 2**20
-    requests_per_minute: Annotated[int, Field(ge=0)] = 6000
     requests_at_once: Annotated[int, Field(ge=1, le=10000)] = 64
     seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     workers: Annotated[int, Field(ge=1, le=64)] = 2
     worker_memory_bytes: Annotated[int, Field(ge=2**30)] = 4 * 2**30
 
 
-class Settings(_Table):
+class Settings(BaseModel):
     """All settings.
 
     Attributes:
@@ -84,6 +83,8 @@ class Settings(_Table):
             in this order; empty: it watches the sources itself.
         nodes, agents, prometheus, files: telemetry sources; any number of tables of each.
     """
+
+    model_config = _STRICT
 
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 9913

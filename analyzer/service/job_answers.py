@@ -11,7 +11,7 @@ from datetime import date
 from operator import is_
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.clusters import Group
@@ -22,10 +22,10 @@ from epochcast.analyzer.jobs.prices.rented import Rented, rented
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.summary import sources_of, sum_up
-from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, read_watched_job, watched_job_json
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report, read_report, report_json
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 
 log = logging.getLogger(__name__)
 
@@ -64,21 +64,22 @@ class JobRecord:
         answer = self.answer
         return Group(answer.id, answer.grouped_by, answer.title, answer.gpus, since=answer.since or 0.0, members=self.members)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "answer": watched_job_json(self.answer).decode(),
-            "reports": [report_json(report) for report in self.reports],
-        }
 
-    @classmethod
-    def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
-        """Build it again; None, and a line in the log, where another version wrote it otherwise."""
-        try:
-            return cls(read_watched_job(data["answer"]), tuple(map(read_report, data["reports"])), last_active)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("an ended job is skipped because another version wrote it: %s", error)
-            return None
+_RECORD = TypeAdapter(JobRecord)
+
+
+def record_json(record: JobRecord) -> bytes:
+    """A record as JSON text."""
+    return _RECORD.dump_json(record)
+
+
+def read_record(text: bytes) -> JobRecord | None:
+    """The record in JSON text; None, and a line in the log, where another version wrote it otherwise."""
+    try:
+        return _RECORD.validate_json(text)
+    except ValueError as error:
+        log.warning("an ended job is skipped because another version wrote it: %s", error)
+        return None
 
 
 @dataclass(frozen=True)

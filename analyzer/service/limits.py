@@ -1,4 +1,4 @@
-"""How much a client may send: requests per minute, requests at once, bytes and values of a body, and how slowly it may come.
+"""How much a client may send: requests at once, bytes and values of a body, and how slowly it may come.
 
 Requests beyond the limits are refused at once, counted, and cost no work. Clients are distinguished by their address.
 """
@@ -9,15 +9,11 @@ import asyncio
 import contextlib
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi.routing import APIRoute
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,29 +36,6 @@ _KEPT = 1 / 4
 # The longest pause before a refusal: who comes back at once would else take the time of those that are answered, and all who do
 # would come together.
 _PAUSE_S = 0.15
-
-
-class RateLimit:
-    """Middleware that answers 429 to an address that sends too many requests."""
-
-    def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:
-        self._app = app
-        self._settings = settings
-        self._metrics = metrics
-        self._rate = FixedWindowRateLimiter(MemoryStorage()) if settings.requests_per_minute else None
-        self._allowed = RateLimitItemPerMinute(max(1, settings.requests_per_minute))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        client = _client(scope)
-        if scope["type"] != "http" or scope["path"] in OPEN or self._rate is None or self._rate.hit(self._allowed, client):
-            await self._app(scope, receive, send)
-            return
-        left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
-        self._metrics.refused("rate")
-        detail = f"{client} sent more than {self._settings.requests_per_minute} requests in a minute; send fewer"
-        headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
-        await problem(429, detail, scope["path"], headers)(scope, receive, send)
 
 
 class Places:
@@ -141,6 +114,9 @@ class Places:
             raise HTTPException(503, detail, {"Retry-After": "5", "Connection": "close"}) from None
         finally:
             self._arriving.remove(arrival)
+        if _kind(scope) == "JSON" and (why := crowded(arrival.body)):
+            self._metrics.refused("body")
+            raise HTTPException(413, why)
         return _handing_on(bytes(arrival.body), receive)
 
     def _too_large(self, seen: str) -> HTTPException:
@@ -183,7 +159,7 @@ def _kind(scope: Scope) -> str:
     headers = dict(scope["headers"])
     if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0").strip() == b"0":
         return "nothing"
-    return "JSON" if headers.get(b"content-type", b"").startswith(b"application/json") else "another body"
+    return "JSON" if b"json" in headers.get(b"content-type", b"").lower() else "another body"
 
 
 MOST_VALUES = 20_000
@@ -195,7 +171,7 @@ one by one.
 """
 
 
-def crowded(body: bytes) -> str:
+def crowded(body: bytes | bytearray) -> str:
     """Return why a JSON body holds too much, in one sentence; empty where it does not. It is not parsed for that."""
     values = sum(body.count(mark) for mark in (b",", b"[", b"{"))  # also in texts, which hold hardly any
     if values <= MOST_VALUES:
@@ -203,24 +179,11 @@ def crowded(body: bytes) -> str:
     return f"the body holds about {values} values; send at most {MOST_VALUES}"
 
 
-class JsonRoute(APIRoute):
-    """A route whose JSON body is not parsed where it holds too much: 413."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI has it, with a request that looks at its body first."""
-        answer = super().get_route_handler()
-
-        async def bounded(request: Request) -> Response:
-            return await answer(_Request(request.scope, request.receive))
-
-        return bounded
-
-
-class PredictingRoute(JsonRoute):
+class PredictingRoute(APIRoute):
     """One that computes a prediction: each in its turn, or they would slow down each other, health and the page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As `JsonRoute` has it, one at a time."""
+        """As FastAPI has it, one at a time."""
         answer = super().get_route_handler()
 
         async def in_turn(request: Request) -> Response:
@@ -228,10 +191,3 @@ class PredictingRoute(JsonRoute):
                 return await answer(request)
 
         return in_turn
-
-
-class _Request(Request):
-    async def json(self) -> Any:
-        if why := crowded(await self.body()):
-            raise HTTPException(413, why)
-        return await super().json()

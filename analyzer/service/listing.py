@@ -1,4 +1,4 @@
-"""Pages of long lists, for the API and the web page alike: which GPUs, jobs and sources match, and where the next page begins.
+"""Long lists: which GPUs, jobs and sources match, for the API and the web page alike, and where the next page begins.
 
 Each item has a text that says where it is in its list, and the list is in the order of these. A page begins after such a text,
 so an item that comes or goes meanwhile moves no other from one page to the next.
@@ -28,29 +28,19 @@ class ListPage(Generic[Item]):
     Attributes:
         items: at most as many as the page may have.
         total: items of the list, on all pages.
-        first: how many come before these.
         next: where the next page begins; None on the last one.
-        previous: where the page before begins, empty at the start of the list; None on the first one.
     """
 
     items: Sequence[Item]
     total: int
-    first: int = 0
-    next: str | None = None
-    previous: str | None = None
+    next: str | None
 
 
 def list_page(items: Sequence[Item], place: Callable[[Item], str], *, after: str = "", limit: int) -> ListPage[Item]:
     """Return the ``limit`` items that come after the place ``after``; ``items`` are in the order of their places."""
     first = bisect_right(items, after, key=place) if after else 0
     end = first + limit
-    return ListPage(
-        items[first:end],
-        len(items),
-        first,
-        place(items[end - 1]) if end < len(items) else None,
-        None if first == 0 else place(items[first - limit - 1]) if first > limit else "",
-    )
+    return ListPage(items[first:end], len(items), place(items[end - 1]) if end < len(items) else None)
 
 
 def gpu_place(gpu: WatchedGpu) -> str:

@@ -12,6 +12,7 @@ from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
+from epochcast.common.authentication import Authentication
 
 if TYPE_CHECKING:
     from epochcast.analyzer.jobs.advisor import Advisor
@@ -30,7 +31,7 @@ class Parts:
         workers: processes for what may take long.
         backends: other ways to predict, as they are installed.
         registry: what ``/metrics`` shows.
-        token: what clients must send; None: nothing.
+        authentication: what clients must send; None: nothing.
     """
 
     settings: Settings
@@ -40,7 +41,7 @@ class Parts:
     workers: Workers
     backends: Registry
     registry: CollectorRegistry
-    token: str | None = None
+    authentication: Authentication | None = None
 
 
 async def _parts(request: Request) -> Parts:

@@ -35,7 +35,6 @@ _TITLES = {
     413: "too large",
     415: "unsupported content type",
     422: "invalid request",
-    429: "too many requests",
     500: "internal error",
     501: "not available in this installation",
     503: "unavailable now",

@@ -32,7 +32,7 @@ from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
-from epochcast.analyzer.service.auth import read_token
+from epochcast.analyzer.service.auth import REFUSAL
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.connections import Connection
 from epochcast.analyzer.service.job_metrics import JobMetrics
@@ -42,6 +42,7 @@ from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.analyzer.telemetry.settings import opened
 from epochcast.common import logs
+from epochcast.common.authentication import bearer_token
 from epochcast.common.files import write_port
 from epochcast.common.http_clients import Clients
 from epochcast.common.notify import notify
@@ -70,7 +71,7 @@ def build(settings: Settings) -> Parts:
     Raises:
         InputError: a file that the settings name cannot be read, or the state cannot be written.
     """
-    token = None if settings.token_file is None else read_token(settings.token_file)
+    authentication = None if settings.token_file is None else bearer_token(settings.token_file, REFUSAL)
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
     names = ("pipeline", "model", "objective", "market", "carbon_intensity")
@@ -93,7 +94,7 @@ def build(settings: Settings) -> Parts:
         workers=workers,
         backends=backends,
         registry=registry,
-        token=token,
+        authentication=authentication,
     )
 
 

@@ -13,7 +13,7 @@ from epochcast.analyzer.live.metrics import catalog
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 
-REASONS = ("site", "unauthorized", "body", "rate", "busy")
+REASONS = ("site", "unauthorized", "body", "busy")
 
 # What else is sent as a method is counted under one name: a client must not make up label values.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})

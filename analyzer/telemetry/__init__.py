@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +52,7 @@ class NodeReport:
     epochs: tuple[EpochRecord, ...] = ()
 
 
-class TelemetrySource(Protocol):
+class TelemetrySource:
     """What the watcher polls.
 
     Attributes:
@@ -61,22 +60,17 @@ class TelemetrySource(Protocol):
         name: its address; with ``kind`` the labels of its metrics.
         interval_s: seconds between two polls.
         problems: sentences on what is wrong at what it reads, by its last answer: a node's agent that does not answer.
-        clock_offset_s: its clock minus this machine's, by its last answer; None of what has no clock.
     """
 
     kind: str
     name: str
     interval_s: float
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """See above."""
-        ...
+    problems: Sequence[str] = ()
 
     @property
     def clock_offset_s(self) -> float | None:
-        """See above."""
-        ...
+        """Its clock minus this machine's, by its last answer; None of what has no clock."""
+        return None
 
     def poll(self) -> Sequence[Rows | NodeReport]:
         """What is new since the last poll.
@@ -84,8 +78,7 @@ class TelemetrySource(Protocol):
         Raises:
             TelemetryError: nothing could be read; the next poll requests the same again.
         """
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of connections."""
-        ...

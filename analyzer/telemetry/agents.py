@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.telemetry import Rows, TelemetryError
-from epochcast.analyzer.telemetry.endpoint import Endpoint, RefusedError
+from epochcast.analyzer.telemetry.endpoint import Endpoint, HttpSource, RefusedError
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
 from epochcast.analyzer.telemetry.settings import AgentSettings
 
@@ -49,7 +49,7 @@ class _Gpu:
     metric: str = ""
 
 
-class AgentSource:
+class AgentSource(HttpSource):
     """One agent; see `TelemetrySource`.
 
     The first poll gives all that the agent's rings hold. A GPU that appears later is noticed within half a minute; its ring
@@ -57,26 +57,14 @@ class AgentSource:
     """
 
     kind = "agent"
-    problems = ()
 
     def __init__(self, settings: AgentSettings) -> None:
-        self.name = settings.url
-        self.interval_s = settings.interval
+        super().__init__(settings.url, settings.interval, Endpoint("agent", settings))
         self._settings = settings
-        self._endpoint = Endpoint("agent", settings)
         self._gpus: dict[str, _Gpu] = {}  # by UUID
         self._present: tuple[str, ...] = ()  # UUIDs that the agent reads now, each label once
         self._gpus_read_at = self._processes_read_at = -math.inf
         self._processes_s = PROCESSES_S
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._endpoint.close()
-
-    @property
-    def clock_offset_s(self) -> float | None:
-        """See `TelemetrySource`."""
-        return self._endpoint.clock_offset_s
 
     def poll(self) -> Sequence[Rows]:
         """Give the rows that are new; see `TelemetrySource`."""

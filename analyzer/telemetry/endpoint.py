@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError
 from urllib3.response import BaseHTTPResponse
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import TelemetryError
+from epochcast.analyzer.telemetry import TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.settings import Access
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 3.0, 15.0
@@ -188,6 +188,24 @@ class Endpoint:
             text = ""
         excerpt = " ".join(text.split())[:MOST_TEXT]
         return RefusedError(f"{self._name}{path} answers with status {response.status}: {excerpt}", response.status, text)
+
+
+class HttpSource(TelemetrySource):
+    """A source at one HTTP address."""
+
+    def __init__(self, name: str, interval_s: float, endpoint: Endpoint) -> None:
+        self.name = name
+        self.interval_s = interval_s
+        self._endpoint = endpoint
+
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `Endpoint`."""
+        return self._endpoint.clock_offset_s
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._endpoint.close()
 
 
 def _offset(date: str | None, now: float) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import Rows, TelemetryError
+from epochcast.analyzer.telemetry import Rows, TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import FilesSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -19,15 +19,13 @@ from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 MOST_FILES = 4
 
 
-class FilesSource:
+class FilesSource(TelemetrySource):
     """The files of one pattern; see `TelemetrySource`.
 
     A file that cannot be read is reported once, by the error of a poll, and again when it has changed.
     """
 
     kind = "files"
-    problems = ()
-    clock_offset_s = None
 
     def __init__(self, settings: FilesSettings, shard: Shard = WHOLE) -> None:
         self.name = settings.path
@@ -37,9 +35,6 @@ class FilesSource:
         self._seen: dict[Path, tuple[int, int]] = {}  # size and time of change (ns) of what was read
         self._failures: list[str] = []
         self._newest: dict[Path, float] = {}  # time of the newest row given
-
-    def close(self) -> None:
-        """Do nothing: files are read whole."""
 
     def poll(self) -> Sequence[Rows]:
         """Give a few files that are new or have changed; see `TelemetrySource`."""

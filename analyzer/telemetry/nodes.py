@@ -11,14 +11,14 @@ import math
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import NodeReport, TelemetryError
-from epochcast.analyzer.telemetry.endpoint import Endpoint
+from epochcast.analyzer.telemetry import NodeReport, TelemetryError, TelemetrySource
+from epochcast.analyzer.telemetry.endpoint import Endpoint, HttpSource
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, read_epoch, read_report
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -51,29 +51,17 @@ class _Delivered(NamedTuple):
     whole: Sequence[EpochRecord] | None = None
 
 
-class NodeSource:
+class NodeSource(HttpSource):
     """One node analyzer; see `TelemetrySource`."""
 
     kind = "node"
 
     def __init__(self, settings: NodeSettings) -> None:
-        self.name = settings.url
-        self.interval_s = settings.interval
+        super().__init__(settings.url, settings.interval, Endpoint("node analyzer", settings))
         self._settings = settings
-        self._endpoint = Endpoint("node analyzer", settings)
         self._delivered: dict[str, _Delivered] = {}  # by UUID
         self._reports: dict[str, Report] = {}  # the newest, by UUID
         self._mark = ""  # of the answer that they come from
-        self.problems: Sequence[str] = ()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._endpoint.close()
-
-    @property
-    def clock_offset_s(self) -> float | None:
-        """See `TelemetrySource`."""
-        return self._endpoint.clock_offset_s
 
     def poll(self) -> Sequence[NodeReport]:
         """Give the reports, and the epochs that are new; see `TelemetrySource`.
@@ -164,15 +152,7 @@ class NodeSource:
         return [epoch for epoch in epochs if delivered is None or (epoch.start, epoch.end) not in delivered.epochs]
 
 
-@dataclass
-class _Node:
-    """The node analyzer at one address; ``due``: when it is to be polled next, by the monotonic clock."""
-
-    source: NodeSource
-    due: float = -math.inf
-
-
-class NodeAddresses:
+class NodeAddresses(TelemetrySource):
     """All node analyzers behind a name; see `TelemetrySource`. The name is looked up again at each poll."""
 
     kind = "node"
@@ -184,47 +164,44 @@ class NodeAddresses:
         self._settings = settings
         self._shard = shard
         self._clock = clock
-        self._nodes: dict[str, _Node] = {}  # by address, as written in a URL
+        self._nodes: dict[str, NodeSource] = {}  # by address, as written in a URL
+        self._pause_until: dict[str, float] = {}  # by address, of those that did not answer, by the clock
         NodeSource(settings).close()
 
     def close(self) -> None:
         """Close the connections."""
         for node in list(self._nodes.values()):
-            node.source.close()
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """See `TelemetrySource`."""
-        return [problem for node in list(self._nodes.values()) for problem in node.source.problems]
+            node.close()
 
     @property
     def clock_offset_s(self) -> float | None:
         """See `TelemetrySource`."""
-        return max((node.source.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
+        return max((node.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
 
     def poll(self) -> Sequence[NodeReport]:
         """Give what is new of all nodes; see `TelemetrySource`. One that fails is left out unless none answers."""
         self._look_up()
-        due = [node for node in self._nodes.values() if node.due <= self._clock()]
+        due = [address for address in self._nodes if self._pause_until.get(address, -math.inf) <= self._clock()]
         failure = TelemetryError(f"no node analyzer behind {self.name} has answered lately")
         reports: list[NodeReport] = []
         answered = not self._nodes  # all of them may be of other shards
         with ThreadPool(max(1, min(MOST_THREADS, len(due)))) as threads:  # not an executor's, for which the process would wait
-            for node, answer in zip(due, threads.imap(self._polled, due), strict=True):
+            for address, answer in zip(due, threads.imap(self._polled, [self._nodes[address] for address in due]), strict=True):
                 if isinstance(answer, TelemetryError):
                     log.warning("%s", answer)
-                    failure, node.due = answer, self._clock() + PAUSE_S
+                    failure, self._pause_until[address] = answer, self._clock() + PAUSE_S
                 else:
                     reports += answer
-                    answered, node.due = True, -math.inf
+                    answered = True
+        self.problems = [problem for node in self._nodes.values() for problem in node.problems]
         if not answered:
             raise failure
         return reports
 
     @staticmethod
-    def _polled(node: _Node) -> Sequence[NodeReport] | TelemetryError:
+    def _polled(node: NodeSource) -> Sequence[NodeReport] | TelemetryError:
         try:
-            return node.source.poll()
+            return node.poll()
         except TelemetryError as error:
             return error
 
@@ -237,7 +214,8 @@ class NodeAddresses:
             raise TelemetryError(f"node analyzers {self.name}: the name has no address ({error.strerror or error})") from error
         addresses = {f"[{place[0]}]" if family == socket.AF_INET6 else str(place[0]) for family, *_, place in answers}
         for address in self._nodes.keys() - addresses:
-            self._nodes.pop(address).source.close()
+            self._nodes.pop(address).close()
+            self._pause_until.pop(address, None)
         for address in sorted(filter(self._shard.has, addresses - self._nodes.keys())):
             url = parts._replace(netloc=f"{address}:{parts.port or 80}").geturl()
-            self._nodes[address] = _Node(NodeSource(replace(self._settings, url=url, every_address=False)))
+            self._nodes[address] = NodeSource(replace(self._settings, url=url, every_address=False))

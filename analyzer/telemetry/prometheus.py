@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epochcast.analyzer.telemetry import Rows, TelemetryError
+from epochcast.analyzer.telemetry.endpoint import HttpSource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
 from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
@@ -92,30 +93,18 @@ class _Seen:
     info: dict[str, str] = field(default_factory=dict)
 
 
-class PrometheusSource:
+class PrometheusSource(HttpSource):
     """One database; see `TelemetrySource`."""
 
     kind = "prometheus"
-    problems = ()
 
     def __init__(self, settings: PrometheusSettings, shard: Shard = WHOLE) -> None:
-        self.name = settings.name
-        self._shard = shard
-        self.interval_s = settings.interval
-        self._settings = settings
         self._api = PrometheusApi(settings)
+        super().__init__(settings.name, settings.interval, self._api.endpoint)
+        self._settings, self._shard = settings, shard
         self._gpus: dict[str, _Gpu] = {}  # by UUID
         self._gpus_read_at = -math.inf
         self._failure: TelemetryError | None = None
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._api.close()
-
-    @property
-    def clock_offset_s(self) -> float | None:
-        """See `TelemetrySource`."""
-        return self._api.clock_offset_s
 
     def poll(self) -> Sequence[Rows]:
         """Give at most one piece of each GPU's past, the oldest that was not read yet; see `TelemetrySource`."""

@@ -28,17 +28,8 @@ class PrometheusApi:
     def __init__(self, settings: PrometheusSettings) -> None:
         headers = {"X-Scope-OrgID": settings.tenant} if settings.tenant else {}
         self._name = f"Prometheus {settings.url}"
-        self._endpoint = Endpoint("Prometheus", settings, headers)
+        self.endpoint = Endpoint("Prometheus", settings, headers)
         self._matcher = settings.matcher
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._endpoint.close()
-
-    @property
-    def clock_offset_s(self) -> float | None:
-        """See `Endpoint`."""
-        return self._endpoint.clock_offset_s
 
     def labels(self, names: Iterable[str], start: float, end: float) -> list[dict[str, str]]:
         """Labels of each series of one of these names that has samples about between ``start`` and ``end`` [unix s]."""
@@ -90,7 +81,7 @@ class PrometheusApi:
 
     def _data(self, path: str, query: list[tuple[str, str]]) -> Any:
         try:
-            answer = self._endpoint.json(path, query, form=True, most=MOST_BYTES)
+            answer = self.endpoint.json(path, query, form=True, most=MOST_BYTES)
         except RefusedError as error:
             raise RefusedError(_refusal_text(error), error.status, error.text) from error
         if answer.get("status") != "success":

@@ -72,8 +72,8 @@ _ANSWERS = [
         (
             Job,
             "`epochcast predict --json`, `epochcast recommend --json`; `POST /api/v1/predictions`, "
-            "`POST /api/v1/recommendations`, the same under `/api/v1/traces`; `GET /api/v1/jobs/{job}/prediction` and "
-            "`.../recommendation`; `answer` of a job that is watched",
+            "`POST /api/v1/recommendations`, the same under `/api/v1/traces`; "
+            "`GET /api/v1/jobs/{job}/recommendation`; `answer` of a job that is watched",
         ),
         (
             WatchedJob,

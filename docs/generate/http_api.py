@@ -55,7 +55,7 @@ def page() -> str:
     parts += ["## Agent (port 9911)", _paths(_AGENT, _known_agent())]
     parts += ["## Node analyzer (port 9912)", _paths(_NODE, _known_node())]
     parts += ["## Service (port 9913)", document["info"]["description"]]
-    parts += ["The service describes itself as OpenAPI 3.1 at `/openapi.json`, and as a page at `/reference`."]
+    parts += ["The service describes itself as OpenAPI 3.1 at `/openapi.json`."]
     parts += _operations(document)
     parts += [
         "### Requests to backends",
@@ -84,7 +84,7 @@ def _known_node() -> set[str]:
 
 def _openapi() -> dict[str, Any]:
     """The service's description, without operations of single backends: those depend on what is installed."""
-    parts: Any = SimpleNamespace(settings=Settings(), registry=CollectorRegistry(), token=None, backends=Registry(()))
+    parts: Any = SimpleNamespace(settings=Settings(), registry=CollectorRegistry(), authentication=None, backends=Registry(()))
     return create_app(parts).openapi()
 
 

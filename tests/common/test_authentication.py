@@ -1,5 +1,6 @@
 """The door before an application, and the way of a bearer token."""
 
+import base64
 import json
 import logging
 from pathlib import Path
@@ -15,14 +16,19 @@ from .. import wsgi
 from ..wsgi import Answer
 
 REFUSAL = "send the token"
+TOKEN = "a-token-that-nobody-guesses"
+
+
+def password(token: str) -> str:
+    return "Basic " + base64.b64encode(f"anybody:{token}".encode()).decode()
 
 
 @pytest.fixture
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with the token "secret"."""
+    """A file with the token."""
     monkeypatch.setattr(authentication, "LOOK_INTERVAL_S", 0.0)
     path = tmp_path / "token"
-    path.write_text("secret\n")
+    path.write_text(f"{TOKEN}\n")
     return path
 
 
@@ -37,12 +43,27 @@ def ask(way: Authentication, authorization: str = "", method: str = "GET") -> An
 
 
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer wrong", "Basic secret", "secret", "Bearer secret2", "Bearer \xff", "Bearer \udcff"]
+    "authorization",
+    [
+        *(
+            "",
+            "Bearer",
+            "Bearer wrong",
+            f"Basic {TOKEN}",
+            f"Token {TOKEN}",
+            TOKEN,
+            f"Bearer {TOKEN}2",
+            "Bearer \xff",
+            "Bearer \udcff",
+        ),
+        *("Basic !!!", password("wrong"), "Basic " + base64.b64encode(TOKEN.encode()).decode()),
+    ],
 )
 def test_who_does_not_bear_the_token_learns_nothing(token: Path, authorization: str) -> None:
     status, headers, body = ask(bearer_token(token, REFUSAL), authorization)
     assert (status, json.loads(body)) == (401, {"error": REFUSAL})
-    assert (headers["WWW-Authenticate"], headers["Cache-Control"]) == ("Bearer", "no-store")
+    assert headers["WWW-Authenticate"].startswith("Bearer realm") and ", Basic realm" in headers["WWW-Authenticate"]
+    assert headers["Cache-Control"] == "no-store"
     assert int(headers["Content-Length"]) == len(body)
     status, headers, nothing = ask(bearer_token(token, REFUSAL), authorization, method="HEAD")
     assert (status, int(headers["Content-Length"]), nothing) == (401, len(body), b"")
@@ -50,7 +71,7 @@ def test_who_does_not_bear_the_token_learns_nothing(token: Path, authorization: 
 
 def test_who_bears_it_is_answered(token: Path) -> None:
     way = bearer_token(token, REFUSAL)
-    for authorization in ("Bearer secret", "bearer  secret "):
+    for authorization in (f"Bearer {TOKEN}", f"bearer  {TOKEN} ", password(TOKEN)):
         assert ask(way, authorization)[::2] == (200, b"hello")
 
 
@@ -101,17 +122,18 @@ def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
 ) -> None:
     way = bearer_token(token, REFUSAL)
     token.write_text("")
-    assert ask(way, "Bearer secret")[0] == 200
+    assert ask(way, f"Bearer {TOKEN}")[0] == 200
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert "keeping what was read before" in warning
-    token.write_text("other")
-    assert ask(way, "Bearer secret")[0] == 401
-    assert ask(way, "Bearer other")[0] == 200
+    token.write_text(f"other-{TOKEN}")
+    assert ask(way, f"Bearer {TOKEN}")[0] == 401
+    assert ask(way, f"Bearer other-{TOKEN}")[0] == 200
 
 
-def test_a_token_that_cannot_be_read_or_is_empty_is_one_sentence(token: Path) -> None:
+def test_a_token_that_cannot_be_read_or_protects_nothing_is_one_sentence(token: Path) -> None:
     with pytest.raises(InputError, match=r"^token_file '.*nowhere' cannot be read: No such file or directory$"):
         bearer_token(token.with_name("nowhere"), REFUSAL)
-    token.write_text(" \n")
-    with pytest.raises(InputError, match=r"^token_file '.*token' is empty; write a long random text into it"):
-        bearer_token(token, REFUSAL)
+    for text in (" \n", "short", "two words that are long enough", "schlüssel" * 3):
+        token.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=r"^token_file '.*token' must hold one ASCII word of at least 16"):
+            bearer_token(token, REFUSAL)

@@ -289,10 +289,10 @@ def test_closing_does_not_wait_for_clients(serve: Any, fetch: Any) -> None:
 
 
 def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").write_text("a-token-that-nobody-guesses")
     token = bearer_token(tmp_path / "token", "send the token")
     listening = serve(authentication=token, health=frozenset({"/healthz"}), hosts=("node-7",))
-    bearing = {"Authorization": "Bearer secret"}
+    bearing = {"Authorization": "Bearer a-token-that-nobody-guesses"}
     rebound = bearing | {"Host": "evil.example"}
     for _ in range(2):
         assert [fetch(listening, path)[0] for path in ("/x", "/healthz")] == [401, 200]

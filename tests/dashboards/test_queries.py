@@ -323,7 +323,7 @@ class Truth:
                 of_service(of("instance", {"central:9913": 0.075})),
                 of_service(of("instance", {"central:9913": 0.0995})),
             ],
-            "Refused requests per second": [of_service(of("reason", {"rate": 0.3}))],
+            "Refused requests per second": [of_service(of("reason", {"busy": 0.3}))],
             "Failures in an hour": [of_service(one(value)) for value in (2, 3, 1)],
             "CPU": [of("job instance", {key: cpu for key, (cpu, _) in processes.items()})],
             "Memory": [of("job instance", {key: rss for key, (_, rss) in processes.items()})],

@@ -7,7 +7,7 @@ from .pages import line_at, pages
 
 PORTS = {"9911": "Agent", "9912": "Node analyzer", "9913": "Service"}
 _ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1):(991[123])(/[^\s'\"`)<>?]*)?")
-_OF_THE_PAGE = ("/try", "/reference", "/openapi.json")
+_OF_THE_PAGE = ("/try", "/openapi.json")
 
 
 def served(root: Path) -> dict[str, list[str]]:

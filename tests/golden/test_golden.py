@@ -131,7 +131,7 @@ def test_commands_answer_as_before(name: str, request: pytest.FixtureRequest) ->
 
 
 def test_the_service_describes_itself_as_before(request: pytest.FixtureRequest) -> None:
-    for extra in ("fastapi", "pebble", "limits", "torch"):  # without torch there are fewer backends
+    for extra in ("fastapi", "pebble", "torch"):  # without torch there are fewer backends
         pytest.importorskip(extra)
     from prometheus_client import CollectorRegistry
 
@@ -141,7 +141,7 @@ def test_the_service_describes_itself_as_before(request: pytest.FixtureRequest) 
     from epochcast.analyzer.service.config import Settings
 
     backends = Registry.load(PluginSettings(), {})
-    parts = SimpleNamespace(registry=CollectorRegistry(), settings=Settings(), token=None, backends=backends)
+    parts = SimpleNamespace(registry=CollectorRegistry(), settings=Settings(), authentication=None, backends=backends)
     check(request, "openapi", without_texts(create_app(parts).openapi()))  # type: ignore[arg-type]
 
 

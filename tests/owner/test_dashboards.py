@@ -52,7 +52,7 @@ def _predictions(chain: Any) -> None:
     job = chain.jobs()["four"]["id"]
 
     def agree() -> bool:
-        answer = chain.service.json(f"/api/v1/jobs/{job}/prediction")
+        answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")
         predicted = {row["gpu"]: row for row in answer["predictions"]}
         assert len(predicted) > 20
         for metric, key in (("predicted_ratio", "ratio"), ("predicted_low_ratio", "ratio_low")):

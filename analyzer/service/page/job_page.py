@@ -10,7 +10,7 @@ from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.service.listing import gpu_place
 from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.overview import hardware, where
-from epochcast.analyzer.service.page.plots import Plot, cost_plot, epoch_plot, interval_plot
+from epochcast.analyzer.service.page.plots import Plot, epoch_plot, interval_plot
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def job_page(job: WatchedJob, snapshot: Snapshot, read_epochs: ReadEpochs, now: 
         "rec": rec,
         "answer_notes": shown,
         "other_notes": [note for note in job.notes if note not in shown],
-        "costs": cost_plot(rec),
         "waits": waits(job.cycles) if answer is None else answer.idle_at_boundaries,
         "gpus": sorted(shown_gpus, key=gpu_place),
         "known": len(known),

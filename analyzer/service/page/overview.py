@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import ListPage, gpus_of, jobs_of, sources_of
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.plots import trend
-from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.analyzer.words import count
 from epochcast.extras import how_to_install
 
@@ -22,11 +19,8 @@ if TYPE_CHECKING:
 MOST = 50
 """GPUs, jobs and sources of a fleet that the overview shows as a whole."""
 
-ROWS = 20
-"""Of each table of a larger fleet: jobs, nodes and sources are to be seen without scrolling far."""
-
-MOST_JOBS = 3
-"""Jobs of a node that its row names."""
+ROWS, FOUND = 20, 100
+"""Of each table of a larger fleet: jobs, GPUs and sources are to be seen without scrolling far; and of what a search finds."""
 
 _MOST_NAMED = 5  # jobs in the sentence that sums up the page
 
@@ -38,17 +32,17 @@ def overview(
 ) -> dict[str, Any]:
     """Return what the template shows of ``snapshot``, the service's ``health`` and its ``sources`` at ``now`` [unix s].
 
-    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut; each has its own page.
+    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut.
     """
     large = max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST
-    most = ROWS if large else MOST
+    most = FOUND if words else ROWS if large else MOST
     gpus, every_gpu = gpus_of(snapshot, q=words), snapshot.gpus.values()
+    if large:
+        gpus.sort(key=lambda gpu: not states.is_lost(gpu, now))
     no_telemetry = states.no_telemetry(every_gpu, now)
     working = {gpu.uuid for gpu in every_gpu if states.is_working(gpu, now)}
     active = [job for job in snapshot.jobs.values() if job.active and not working.isdisjoint(job.gpus)]
     jobs, running = jobs_of(snapshot, q=words), {job.id for job in active}
-    nodes = list(by_node(gpus).values()) if len(snapshot.gpus) > MOST and not words else []
-    nodes.sort(key=lambda node: not any(states.is_lost(gpu, now) for gpu in node))
     matching = sources_of(sources, q=words)
     return {
         "now": now,
@@ -63,7 +57,6 @@ def overview(
         "active": _cut([job for job in jobs if job.id in running], most),
         "ended": _cut([job for job in jobs if job.id not in running], most),
         "gpus": _cut(gpus, most),
-        "nodes": _cut(nodes, most),
         "sources": _cut(sorted(matching, key=lambda source: states.of_source(source).kind == "good"), most),
         "known_sources": len(sources),
         "no_telemetry": no_telemetry,
@@ -74,7 +67,7 @@ def overview(
 
 def _cut(items: Sequence[Item], most: int) -> ListPage[Item]:
     """The first ones, and how many there are."""
-    return ListPage(items[:most], len(items))
+    return ListPage(items[:most], len(items), None)
 
 
 def hardware(job: WatchedJob, gpus: Mapping[str, WatchedGpu]) -> str:
@@ -90,18 +83,6 @@ def where(nodes: Sequence[str]) -> str:
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
 
 
-def epoch_trend(job: WatchedJob, reports: Mapping[str, Report]) -> str | None:
-    """`trend` of the GPU with the most epochs: those of a job end together."""
-    since = (job.since or 0.0) - 1.0
-    last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
-    held = [
-        [epoch for epoch in reports[uuid].epochs if epoch.start >= since and epoch.end <= last]
-        for uuid in job.gpus
-        if uuid in reports
-    ]
-    return trend(max(held, key=len, default=[]))
-
-
 def _summary(active: Sequence[WatchedJob]) -> str:
     """The page in a sentence; read aloud when it changes."""
     if not active:
@@ -114,29 +95,3 @@ def _summary(active: Sequence[WatchedJob]) -> str:
         return summary
     more = f" and {count(len(slow) - _MOST_NAMED, 'more job')}" if len(slow) > _MOST_NAMED else ""
     return f"{summary} One GPU holds up the others in {', '.join(slow[:_MOST_NAMED])}{more}."
-
-
-def by_node(gpus: Iterable[WatchedGpu]) -> dict[str, list[WatchedGpu]]:
-    """Return these GPUs by node, in the order of the nodes' names."""
-    found: dict[str, list[WatchedGpu]] = {}
-    for gpu in gpus:
-        found.setdefault(gpu.node, []).append(gpu)
-    return dict(sorted(found.items()))
-
-
-def node_row(gpus: Sequence[WatchedGpu], snapshot: Snapshot, now: float) -> dict[str, Any]:
-    """Return what the template shows of the node that has these GPUs; ``states``: how many are in each, what is bad first."""
-    models = Counter(gpu.model or gpu.name for gpu in gpus)
-    words = Counter((state.kind, state.word) for state in (states.of_gpu(gpu, now) for gpu in gpus))
-    working = [gpu for gpu in gpus if states.is_working(gpu, now)]
-    jobs = [snapshot.jobs[job] for job in dict.fromkeys(gpu.job for gpu in working if gpu.job) if job in snapshot.jobs]
-    return {
-        "node": gpus[0].node,
-        "hardware": " and ".join(f"{number} × {model}" for model, number in sorted(models.items())),
-        "gpus": len(gpus),
-        "working": len(working),
-        "states": sorted(words.items(), key=lambda each: (each[0][0] != "bad", each[0][1])),
-        "jobs": jobs[:MOST_JOBS],
-        "more_jobs": max(0, len(jobs) - MOST_JOBS),
-        "newest": max((gpu.last_sample for gpu in gpus if gpu.last_sample is not None), default=None),
-    }

@@ -1,4 +1,4 @@
-"""The page's plots, in per cent of their width and height: costs of instances, epochs of a job, the time on every GPU model."""
+"""The page's plots, in per cent of their width and height: epochs of a job, the time on every GPU model."""
 
 from __future__ import annotations
 
@@ -6,57 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.predict import Target
-from epochcast.analyzer.jobs.prices.instance import Offer
-from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.service.page.axis import axis_around, axis_between, axis_from_zero
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
-from epochcast.analyzer.words import TimeUnit, count, length, number, time_unit
+from epochcast.analyzer.words import TimeUnit, count, length, time_unit
 from epochcast.detector.confidence import ANSWERS
 
 Plot = dict[str, Any]
 """Everything that a template draws of one plot; places are in per cent of it, ticks are places with texts."""
-
-
-def cost_plot(recommendation: Recommendation | None) -> Plot | None:
-    """Draw what is recommended; None where seconds or USD of two are not known.
-
-    The ``kind`` of a point is ``now``, ``best`` (where it should run), ``trade`` (no other is faster and cheaper) or ``other``;
-    few have a ``label`` next to them, ``leftwards`` on their left.
-    """
-    if recommendation is None:
-        return None
-    rows = [(row, row.seconds.value, row.usd.value) for row in recommendation.placements if row.seconds and row.usd]
-    if len(rows) < 2:
-        return None
-    unit = time_unit([seconds for _, seconds, _ in rows])
-    along = axis_from_zero([seconds / unit.seconds for _, seconds, _ in rows])
-    upward = axis_from_zero([usd for *_, usd in rows])
-    best = None if recommendation.verdict.best is None else recommendation.verdict.best.instance.offer
-    now = None if recommendation.current is None else recommendation.current.instance.offer
-    points = [
-        _point(row, along.place(seconds / unit.seconds), upward.place(usd), now, "best" * (row.instance.offer == best))
-        for row, seconds, usd in rows
-    ]
-    order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
-    return {
-        "points": sorted(points, key=lambda point: order[point["kind"]]),
-        "across": along.across(),
-        "up": upward.up("$"),
-        "unit": unit.name,
-        "says": f"{len(rows)} instances; the table of all instances has the figures.",
-    }
-
-
-def _point(row: Placement, left: float, up: float, now: Offer | None, word: str) -> Plot:
-    word = "now" if row.instance.offer == now else word
-    kind = "now" if word == "now" else "best" if word else "trade" if row.pareto else "other"
-    old = ", by a price older than a year" * row.price_stale
-    assert row.seconds is not None and row.usd is not None
-    where = f"{row.instance.name} ({row.instance.cloud}, {row.instance.gpu})"
-    says = f"{where}: {length(row.seconds.value)}, ${number(row.usd.value)}{old}"
-    return {"left": left, "top": round(100 - up, 3), "kind": kind, "label": word, "leftwards": left > 60, "says": says}
 
 
 _LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
@@ -66,9 +23,9 @@ def epoch_plot(
     epochs: Mapping[str, Sequence[EpochRecord]],
     *,
     since: float,
-    expected: tuple[float, float] | None = None,
-    names: Mapping[str, str] | None = None,
-    standing_out: str | None = None,
+    expected: tuple[float, float] | None,
+    names: Mapping[str, str],
+    standing_out: str | None,
 ) -> Plot | None:
     """Draw the epochs of each GPU (by UUID) since the job began [unix s]; None without epochs.
 
@@ -91,7 +48,7 @@ def epoch_plot(
             "top": round(100 - upward.place(epoch.seconds / unit.seconds), 3),
             "unsure": epoch.confidence < ANSWERS,  # drawn pale
             "standing_out": gpu == standing_out,
-            "says": f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
+            "says": f"{f'{names[gpu]}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
             f"ended {length(epoch.end - begin)} after the job began",
         }
         for gpu, epoch in every
@@ -110,18 +67,6 @@ def epoch_plot(
         "says": f"{count(len(every), 'epoch')} of {count(len(epochs), 'GPU')}, from {length(min(lengths))} to "
         f"{length(max(lengths))} long, in {length(end - begin)}.",
     }
-
-
-def trend(epochs: Sequence[EpochRecord]) -> str | None:
-    """Points of a small line (100 wide, 24 high) of the newest epochs' lengths; None below three."""
-    newest = [epoch.seconds for epoch in epochs[-40:]]
-    if len(newest) < 3:
-        return None
-    upward = axis_around(newest, _LEAST_SHARE)
-    return " ".join(
-        f"{100 * place / (len(newest) - 1):.2f},{2 + 20 * (1 - upward.place(value) / 100):.2f}"
-        for place, value in enumerate(newest)
-    )
 
 
 def interval_plot(job: Job, own: str | None) -> Plot | None:

@@ -1,4 +1,4 @@
-"""Addresses of the page: overview, a job, a GPU, an upload, and the files that they use; and what its templates can call."""
+"""Addresses of the page: overview, a job, an upload, and the files that they use; and what its templates can call."""
 
 from __future__ import annotations
 
@@ -6,176 +6,53 @@ import functools
 import hashlib
 import re
 import time
-from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
-from typing import Annotated, Any, Literal
-from urllib.parse import quote, urlencode
+from typing import Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from epochcast import __version__
 from epochcast.analyzer import words
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.service.listing import (
-    ListPage,
-    gpu_place,
-    gpus_of,
-    job_place,
-    jobs_of,
-    list_page,
-    source_place,
-    sources_of,
-)
 from epochcast.analyzer.service.page import states
-from epochcast.analyzer.service.page.gpu_page import gpu_page
 from epochcast.analyzer.service.page.job_page import job_page
-from epochcast.analyzer.service.page.overview import by_node, epoch_trend, hardware, node_row, overview, where
-from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
+from epochcast.analyzer.service.page.overview import hardware, overview, where
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
-from epochcast.analyzer.service.parts import Parts, Served
-from epochcast.analyzer.service.routes.query import After, Words
+from epochcast.analyzer.service.parts import Served
+from epochcast.analyzer.service.routes.query import Words
 from epochcast.analyzer.service.workers import WorkersBusyError
 from epochcast.analyzer.style import style_sheet, templates
-from epochcast.analyzer.telemetry.gpu_report import State
 
 router = APIRouter(include_in_schema=False)
 
-_READ = ["GET", "HEAD"]
 
-Name = Annotated[str, Query(max_length=300)]
-"""Of a node or a job; empty: all."""
-
-ROWS = 100
-"""Of a page of a long list."""
-
-
-@router.api_route("/", methods=_READ)
+@router.get("/")
 def show_overview(request: Request, parts: Served, q: Words = "") -> HTMLResponse:
-    """Jobs, GPUs and sources: all of a small fleet; of a large one the newest jobs, its nodes, and what a search finds."""
+    """Jobs, GPUs and sources: all of a small fleet; of a large one what matters first, and what a search finds."""
     analysis = parts.analysis
     shown = overview(analysis.snapshot, analysis.health, analysis.watcher().sources, time.time(), q.strip())
     return page(request, "overview.html", live=True, here="overview", **shown)
 
 
-@router.api_route("/jobs", methods=_READ)
-def show_jobs(
-    request: Request,
-    parts: Served,
-    q: Words = "",
-    state: Literal["", "running", "ended"] = "",
-    node: Name = "",
-    after: After = "",
-) -> HTMLResponse:
-    """The jobs, a hundred at a time."""
-    snapshot = parts.analysis.snapshot
-    jobs = jobs_of(snapshot, node=node or None, active={"": None, "running": True, "ended": False}[state], q=q.strip())
-    title, choices = f"Jobs on {node}" if node else "Jobs", {"": "running and ended", "running": "running", "ended": "ended"}
-    listed = list_page(jobs, job_place, after=after, limit=ROWS)
-    return _list(request, "jobs", title, listed, {"q": q.strip(), "state": state, "node": node}, choices, snapshot=snapshot)
-
-
-@router.api_route("/gpus", methods=_READ)
-def show_gpus(
-    request: Request,
-    parts: Served,
-    q: Words = "",
-    state: State | Literal[""] = "",
-    node: Name = "",
-    job: Name = "",
-    after: After = "",
-) -> HTMLResponse:
-    """The GPUs, a hundred at a time."""
-    snapshot = parts.analysis.snapshot
-    gpus = gpus_of(snapshot, node=node or None, job=job or None, state=state or None, q=q.strip())
-    of = node or (snapshot.jobs[job].title if job in snapshot.jobs else job)
-    choices = {"": "in every state", "idle": "idle", "searching": "searching", "answered": "answered"}
-    query = {"q": q.strip(), "state": state, "node": node, "job": job}
-    listed = list_page(gpus, gpu_place, after=after, limit=ROWS)
-    return _list(request, "gpus", f"GPUs of {of}" if of else "GPUs", listed, query, choices, snapshot=snapshot)
-
-
-@router.api_route("/nodes", methods=_READ)
-def show_nodes(request: Request, parts: Served, q: Words = "", after: After = "") -> HTMLResponse:
-    """The nodes that have a GPU that matches, a hundred at a time."""
-    snapshot = parts.analysis.snapshot
-    nodes = list(by_node(gpus_of(snapshot, q=q.strip())).values())
-    listed = list_page(nodes, lambda node: node[0].node, after=after, limit=ROWS)
-    return _list(request, "nodes", "Nodes", listed, {"q": q.strip()}, snapshot=snapshot)
-
-
-@router.api_route("/sources", methods=_READ)
-def show_sources(
-    request: Request, parts: Served, q: Words = "", state: Literal["", "up", "down"] = "", after: After = ""
-) -> HTMLResponse:
-    """The telemetry sources, a hundred at a time."""
-    matching = sources_of(parts.analysis.watcher().sources, up={"": None, "up": True, "down": False}[state], q=q.strip())
-    choices = {"": "up and down", "up": "up", "down": "down"}
-    listed = list_page(matching, source_place, after=after, limit=ROWS)
-    return _list(request, "sources", "Telemetry sources", listed, {"q": q.strip(), "state": state}, choices)
-
-
-def _list(
-    request: Request,
-    what: str,
-    title: str,
-    listed: ListPage[Any],
-    query: Mapping[str, str],
-    choices: Mapping[str, str] | None = None,
-    **shown: Any,
-) -> HTMLResponse:
-    """A page of a long list; ``query`` goes along with the links to the others."""
-    kept = {name: value for name, value in query.items() if name not in ("q", "state")}
-    link = {name: value for name, value in query.items() if value}
-    form = {"words": query["q"], "state": query.get("state", ""), "choices": choices or {}, "kept": kept}
-    shown |= {"what": what, "title": title, "page": listed, "now": time.time(), **form}
-    return page(
-        request,
-        "list.html",
-        live=True,
-        here=what,
-        link=lambda after: urlencode({**link, **({"after": after} if after else {})}),
-        **shown,
-    )
-
-
-@router.api_route("/jobs/{job}", methods=_READ)
+@router.get("/jobs/{job}")
 def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     """A job."""
-    return _job_page(request, parts, job)
-
-
-@router.post("/jobs/{job}")
-async def set_plan(request: Request, parts: Served, job: str) -> Response:
-    """Keep the plan that the form sent, and show the job again."""
-    if parts.settings.read_only:
-        return _refused(request, "The service is read-only. To allow plans, set read_only = false in its configuration.")
-    if (answer := parts.analysis.snapshot.jobs.get(job)) is None:
-        return _job_page(request, parts, job)
-    typed = await read_plan(request)
-    plan, errors = plan_of(typed, answer.plan)
-    if plan is None:
-        return await run_in_threadpool(_job_page, request, parts, job, typed, errors)
-    await run_in_threadpool(parts.analysis.set_plan, job, plan)
-    return RedirectResponse(request.url.path + "#plan", 303)
-
-
-@router.api_route("/gpus/{uuid:path}", methods=_READ)
-def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
-    """A GPU."""
     snapshot = parts.analysis.snapshot
-    answer = snapshot.gpus.get(uuid)
+    answer = snapshot.jobs.get(job)
     if answer is None:
-        return _missing(request, f"There is no GPU {uuid!r:.100}. The overview lists all GPUs.")
-    shown = gpu_page(answer, snapshot, parts.store.epochs, time.time())
-    return page(request, "gpu.html", live=True, here="gpu", **shown)
+        kept = f"Jobs are kept for {parts.settings.keep_days:g} days after they end."
+        return _missing(request, f"There is no job {job!r:.100}. {kept}")
+    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
+    return page(request, "job.html", live=True, here="job", **shown)
 
 
-@router.api_route("/try", methods=_READ)
+@router.get("/try")
 def show_form(request: Request, parts: Served) -> HTMLResponse:
     """The form for a trace or a profile."""
     return page(request, "try.html", here="try", **form_page(parts, _address(request)))
@@ -184,9 +61,9 @@ def show_form(request: Request, parts: Served) -> HTMLResponse:
 @router.post("/try")
 async def answer_form(request: Request, parts: Served) -> HTMLResponse:
     """The prediction of what the form sent."""
-    sent = await read_form(request)
+    data, sent = await read_form(request)
     try:
-        source = await source_of_form(parts, sent)
+        source = await source_of_form(parts, data, sent)
         return await run_in_threadpool(
             lambda: page(request, "try.html", here="try", **answer_page(parts, _address(request), sent, source))
         )
@@ -196,20 +73,7 @@ async def answer_form(request: Request, parts: Served) -> HTMLResponse:
         return page(request, "try.html", status=status, here="try", **shown)
 
 
-@router.api_route("/reference", methods=_READ)
-def show_reference(request: Request, parts: Served) -> HTMLResponse:
-    """The API's operations."""
-    return page(
-        request,
-        "reference.html",
-        here="reference",
-        address=_address(request),
-        chapters=_chapters(request.app.openapi()),
-        unavailable=parts.backends.unavailable,
-    )
-
-
-@router.api_route("/page/{name}", methods=_READ)
+@router.get("/page/{name}")
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
     if name not in STATIC:
@@ -217,52 +81,13 @@ def show_file(request: Request, name: str) -> Response:
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
-def _job_page(
-    request: Request, parts: Parts, job: str, typed: Mapping[str, str] | None = None, errors: Mapping[str, str] | None = None
-) -> HTMLResponse:
-    snapshot = parts.analysis.snapshot
-    answer = snapshot.jobs.get(job)
-    if answer is None:
-        return _missing(
-            request,
-            f"There is no job {job!r:.100}. Jobs are kept for {parts.settings.keep_days:g} days after they end.",
-        )
-    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
-    if not parts.settings.read_only:
-        shown["form"] = plan_form(answer, parts.advisor.instances, typed, errors or {})
-    # What was typed and is wrong stays until it is sent again.
-    return page(request, "job.html", status=422 if errors else 200, live=not errors, here="job", **shown)
-
-
 def _missing(request: Request, sentence: str) -> HTMLResponse:
     return page(request, "missing.html", status=404, here="", title="Not found", sentence=sentence)
-
-
-def _refused(request: Request, sentence: str) -> HTMLResponse:
-    return page(request, "missing.html", status=403, here="", title="Not allowed", sentence=sentence)
 
 
 def _address(request: Request) -> str:
     """The address at which the client reached the service."""
     return str(request.base_url).rstrip("/")
-
-
-_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is documented with GET
-
-
-def _chapters(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The API's operations by tag: the service's own description of itself, without a script of another host."""
-    operations = [
-        {**operation, "method": method.upper(), "path": path}
-        for path, methods in openapi["paths"].items()
-        for method, operation in methods.items()
-        if method in _METHODS
-    ]
-    chapters = [
-        {**tag, "operations": [operation for operation in operations if tag["name"] in operation.get("tags", [])]}
-        for tag in openapi["tags"]
-    ]
-    return [chapter for chapter in chapters if chapter["operations"]]
 
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -274,7 +99,7 @@ def page(request: Request, template: str, *, status: int = 200, live: bool = Fal
     text = (
         _templates()
         .get_template(template)
-        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **{"form": None, **values})
+        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **values)
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
 
@@ -314,8 +139,6 @@ def _templates() -> Environment:
         "states": states,
         "hardware": hardware,
         "where": where,
-        "epoch_trend": epoch_trend,
-        "node_row": node_row,
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):

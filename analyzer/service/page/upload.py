@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request
@@ -23,38 +23,25 @@ from epochcast.regressor.profile_json import read_profile
 _MOST_GPUS = 4096
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What the form sent, not checked yet."""
-
-    data: bytes = b""
-    name: str = ""
-    gpu: str = ""
-    count: str = "1"
-    epoch_time: str = ""
+FIELDS = {"gpu": "", "count": "1", "epoch_time": "", "name": ""}
+"""Texts of the form, as they are before anything is typed; ``name``: of the file."""
 
 
-async def read_form(request: Request) -> Sent:
-    """Return what the form sent; HTTPException (400) where it is none."""
+async def read_form(request: Request) -> tuple[bytes, dict[str, str]]:
+    """Return the file and the `FIELDS` that the form sent, not checked yet; HTTPException (400) where it is none."""
     async with request.form(max_files=1, max_fields=8) as form:
-        file, gpu, count, epoch_time = (form.get(name) for name in ("file", "gpu", "count", "epoch_time"))
-        return Sent(
-            await file.read() if isinstance(file, UploadFile) else b"",
-            (file.filename or "")[:200] if isinstance(file, UploadFile) else "",
-            gpu[:200] if isinstance(gpu, str) else "",
-            count[:200] if isinstance(count, str) else "1",
-            epoch_time[:40] if isinstance(epoch_time, str) else "",
-        )
+        sent = {name: value[:200] for name in FIELDS if isinstance(value := form.get(name), str)}
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            return b"", FIELDS | sent
+        return await file.read(), FIELDS | sent | {"name": (file.filename or "")[:200]}
 
 
-def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str, Any]:
+def form_page(parts: Parts, address: str, sent: Mapping[str, str] = FIELDS) -> dict[str, Any]:
     """Return what the template shows of the form, filled as it was ``sent``, without an answer; ``address``: of the service."""
-    sent = sent or Sent()
     return {
+        **sent,
         "gpu_names": sorted(parts.advisor.catalog),
-        "gpu": sent.gpu,
-        "count": sent.count,
-        "epoch_time": sent.epoch_time,
         "most_bytes": f"{parts.settings.limits.body_bytes / 2**20:.3g} MiB",
         "address": address,
         "error": None,
@@ -63,17 +50,17 @@ def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str,
     }
 
 
-def answer_page(parts: Parts, address: str, sent: Sent, source: Source) -> dict[str, Any]:
+def answer_page(parts: Parts, address: str, sent: Mapping[str, str], source: Source) -> dict[str, Any]:
     """Return what the template shows of the answer.
 
     Raises:
         InputError: nothing can be predicted from it, in one sentence.
     """
-    count = _count(sent.count)
+    count = _count(sent["count"])
     answer = parts.advisor.answer([source], JobQuestion(), recommend=True, gpus=count)
     return form_page(parts, address, sent) | {
         "answer": answer,
-        "name": sent.name or "Your upload",
+        "name": sent["name"] or "Your upload",
         "intervals": interval_plot(answer, source.gpu.name),
         "rec": answer.recommendation,
     }
@@ -92,22 +79,22 @@ def _seconds(text: str) -> float | None:
         raise InputError(f"the time of an epoch is {text!r}; give seconds, or nothing") from None
 
 
-async def source_of_form(parts: Parts, sent: Sent) -> Source:
+async def source_of_form(parts: Parts, data: bytes, sent: Mapping[str, str]) -> Source:
     """Return the source; any trace is read in a worker process: a name says nothing of a file.
 
     Raises:
         InputError: nothing that a prediction can start from was sent, in one sentence.
         WorkersBusyError: too many others sent something.
     """
-    if not sent.data:
+    if not data:
         raise InputError("no file was sent; choose a trace (Parquet or CSV) or a profile (JSON)")
-    gpu = sent.gpu or None
-    if sent.data.lstrip()[:1] == b"{":
-        return _source_of_profile(parts, sent.data, gpu)
-    kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
-    known = known_epochs(_seconds(sent.epoch_time))
+    gpu = sent["gpu"] or None
+    if data.lstrip()[:1] == b"{":
+        return _source_of_profile(parts, data, gpu)
+    kind = "parquet" if data[:4] == b"PAR1" else "csv"
+    known = known_epochs(_seconds(sent["epoch_time"]))
     source: Source = await parts.workers.answer(
-        source_of_upload, sent.data, kind, gpu, parts.settings.gpus, parts.settings.pipeline, known
+        source_of_upload, data, kind, gpu, parts.settings.gpus, parts.settings.pipeline, known
     )
     return source
 

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.registry import Installed, Registry, ask, body, schema
-from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
 
@@ -35,7 +34,7 @@ class BackendAnswer(BaseModel):
 
 def router(registry: Registry) -> APIRouter:
     """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
-    routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"], route_class=JsonRoute)
+    routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"])
 
     described = {installed.name: _described(installed) for installed in registry}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
@@ -13,7 +13,7 @@ from epochcast.analyzer.service.listing import gpu_place, gpus_of, list_page
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, next_page
-from epochcast.analyzer.telemetry.gpu_report import State, epoch_json
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, State
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
@@ -26,26 +26,6 @@ class Gpus(BaseModel):
     gpus: list[WatchedGpu]
     total: int = Field(description="GPUs that match, on all pages.")
     next: str | None = Field(description="Path and query of the next page; null on the last one.")
-
-
-class EpochAnswer(BaseModel):
-    """An epoch that has ended."""
-
-    start: float
-    end: float
-    seconds: float
-    confidence: float
-    job_since: float
-    profile: dict[str, Any] | None = Field(
-        default=None, description="Profile of this epoch alone (epochcast.profile/v1), with `profiles=true`."
-    )
-
-
-class Epochs(BaseModel):
-    """Epochs of a GPU, oldest first."""
-
-    gpu: str = Field(description="Its UUID.")
-    epochs: list[EpochAnswer]
 
 
 @router.get("", operation_id="listGpus", summary="All GPUs", responses=answers(422))
@@ -74,12 +54,11 @@ def epochs(
         Query(allow_inf_nan=False, description="Only epochs that ended after this [unix s].", examples=[1.7e9]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest.")] = 100,
-    profiles: Annotated[bool, Query(description="Return the profile of each epoch too.")] = False,
-) -> Epochs:
-    """List the epochs that have ended, of all jobs of the GPU; ``job_since`` says which job an epoch belongs to."""
+    profiles: Annotated[bool, Query(description="Return the profile of each epoch alone too.")] = False,
+) -> dict[str, list[EpochRecord]]:
+    """List the epochs that have ended under ``epochs``, oldest first, of all jobs of the GPU: ``job_since`` says of which."""
     _known(served, uuid)
-    records = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
-    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=record.seconds, **epoch_json(record)) for record in records])
+    return {"epochs": served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)}
 
 
 @router.get("/{uuid:path}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))

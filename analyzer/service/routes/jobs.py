@@ -15,17 +15,15 @@ from starlette.responses import Response
 from epochcast.analyzer.jobs.job import Job, job_json
 from epochcast.analyzer.jobs.questions import RECOMMENDATION, JobQuestion
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, watched_job_json
-from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.listing import job_place, jobs_of, list_page
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, asks, next_page
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"])
 
 JobId = Annotated[str, Path(max_length=200, description="Its id in the list of jobs.", examples=["slurm-4711"])]
 
-Prediction = Annotated[JobQuestion, Depends(asks("targets", "epochs"))]
 Recommendation = Annotated[JobQuestion, Depends(asks(*RECOMMENDATION))]
 
 _ERRORS = answers(404, 422)
@@ -65,19 +63,6 @@ def job(served: Served, job: JobId) -> Response:
 
 
 @router.get(
-    "/{job}/prediction",
-    operation_id="predictJob",
-    summary="Predict a job's time on other GPUs",
-    response_model=Job,
-    responses=_ERRORS,
-)
-def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
-    """Predict how long the job takes on each target, from the telemetry so far."""
-    with _known(job):
-        return answer_json(job_json(served.analysis.answer(job, asked)))
-
-
-@router.get(
     "/{job}/recommendation",
     operation_id="recommendJob",
     summary="Recommend instances for a job",
@@ -87,7 +72,7 @@ def prediction(served: Served, job: JobId, asked: Prediction) -> Response:
 def recommendation(served: Served, job: JobId, asked: Recommendation) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return answer_json(job_json(served.analysis.answer(job, asked, recommend=True)))
+        return answer_json(job_json(served.analysis.answer(job, asked)))
 
 
 @router.put(

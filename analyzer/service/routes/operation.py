@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter, Request
 from prometheus_client.exposition import choose_encoder
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -17,16 +14,10 @@ from epochcast.analyzer.service.problems import answers
 router = APIRouter(tags=["Operation"])
 
 
-class Alive(BaseModel):
-    """The process is alive."""
-
-    status: Literal["ok"] = "ok"
-
-
 @router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
-async def alive() -> Alive:
+async def alive() -> dict[str, str]:
     """Answer 200 while the process runs; needs no token."""
-    return Alive()
+    return {"status": "ok"}
 
 
 @router.get(
@@ -36,17 +27,17 @@ async def alive() -> Alive:
     responses=answers(503),
     openapi_extra={"security": [{}]},
 )
-async def ready(served: Served) -> Alive:
+async def ready(served: Served) -> dict[str, str]:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
         raise HTTPException(503, "the service is starting and reading its state; try again in a moment", {"Retry-After": "2"})
-    return Alive()
+    return {"status": "ok"}
 
 
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")
 def health(served: Served) -> Health:
-    """Return the health of the service and of each telemetry source, and what is wrong in plain words."""
-    return served.analysis.health.model_copy(update={"unavailable_backends": served.backends.unavailable})
+    """Return the health of the service, and what is wrong with it and its telemetry sources in plain words."""
+    return served.analysis.health
 
 
 @router.get(

@@ -157,8 +157,6 @@ def finish(out: Path, traces: list[Known], processes: int) -> None:
     cpu_s = sum(usage.ru_utime + usage.ru_stime for usage in (own, workers))
     counts = f"{summary['gpus']} GPUs, {summary['jobs']} jobs, {summary['failed']} failures"
     print(f"{counts}, {processes} processes: {took:.0f} s")
-    sizes = ", ".join(f"{each['jobs']} of {each['gpus']}" for each in summary["job_sizes"])
-    print(f"jobs by their GPUs: {sizes}")
     print(f"processor time {cpu_s:.0f} s, 1-minute load at the end {os.getloadavg()[0]:.1f}")
     print(f"until tables {files['gpus.parquet'].st_mtime - began:.0f} s, jobs {files['jobs.parquet'].st_mtime - began:.0f} s")
     print(f"most memory (RSS): command {own.ru_maxrss / 1e3:.0f} MB, a worker {workers.ru_maxrss / 1e3:.0f} MB")

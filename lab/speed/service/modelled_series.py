@@ -130,7 +130,7 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_analyzer_requests_total", of, counted(rate))
         yield from _histogram("epochcast_analyzer_request_seconds", {**service, "route": route}, (0.005, 0.01), rate)
     yield from _histogram("epochcast_analyzer_analysis_seconds", service, (0.05, 0.1), 0.4)
-    refused = {**service, "reason": "rate"}
+    refused = {**service, "reason": "busy"}
     yield Series("epochcast_analyzer_refused_requests_total", refused, counted(0.3))
     straggler = {
         "alertname": "EpochcastStragglerGpu",

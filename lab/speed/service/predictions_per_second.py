@@ -27,7 +27,6 @@ from lab.speed.processes import Server, listening, machine
 
 COLD_RATE, COLD_S = 50.0, 5.0
 ASKED = 500  # of a closed loop
-SETTINGS = "[limits]\nrequests_per_minute = 0\n"
 
 
 def questions(count: int, seed: int) -> list[bytes]:
@@ -111,7 +110,7 @@ def main() -> None:
     options = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory() as name:
-        settings = f'state = "{name}/state.db"\n{SETTINGS}'
+        settings = f'state = "{name}/state.db"\n'
         with listening("epochcast.analyzer", "serve", folder=Path(name), settings=settings) as service:
             measure(service, "cold", open_loop(service.url, questions(int(COLD_RATE * COLD_S), 1), COLD_RATE))
             for rate in options.rates:

@@ -34,7 +34,6 @@ HEADS, BODIES, CLIENTS = 1500, 200, 200
 BACK_S = 1.0
 SETTLE_S = 3.0
 WARM_UP_S = 15.0  # the state is analysed, a worker started, the page rendered
-SETTINGS = "[limits]\nrequests_per_minute = 0\n"
 
 Answer = tuple[float, int]
 """Seconds, and the status: 0 where there was none."""
@@ -202,7 +201,7 @@ def measured(seconds: float) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as name:
         state = Path(name) / "state.db"
         fill(state)
-        settings = f'state = "{state}"\n{SETTINGS}'
+        settings = f'state = "{state}"\n'
         with listening("epochcast.analyzer", "serve", folder=Path(name), settings=settings) as service:
             asyncio.run(probes(service.url, upload, WARM_UP_S))
             for beside, kinds in cases:

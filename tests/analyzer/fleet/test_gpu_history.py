@@ -277,19 +277,6 @@ def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float
         assert idle_s == 0
 
 
-def test_of_thousands_of_columns_the_known_ones_are_looked_at(tmp_path: Path) -> None:
-    frame = square_wave(120, 12)
-    noise = np.random.default_rng(0).random(len(frame))
-    others = pd.DataFrame({f"counter_{number}": noise for number in range(200)})
-    pd.concat([frame["time"], others, frame.drop(columns="time")], axis=1).to_parquet(tmp_path / "wide.parquet")
-    found = look(tmp_path / "wide.parquet")
-    assert len(found.quality.metrics) == 64
-    assert set(frame.columns) - {"time"} <= set(found.quality.metrics)
-    assert any("only 64 are used" in problem for problem in found.quality.problems)
-    (span,) = found.spans
-    assert span.report.profile is not None
-
-
 def test_a_clock_that_jumps_makes_no_years_of_telemetry(tmp_path: Path) -> None:
     frame = square_wave(240, 12)
     frame.loc[len(frame) // 2 :, "time"] += 30 * 365.25 * 86_400

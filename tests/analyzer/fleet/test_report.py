@@ -79,7 +79,7 @@ def test_the_summary_adds_up_to_the_jobs_table(made: tuple[Path, dict[str, Any]]
     assert summary["stragglers"]["worst"][0]["straggler_trace"].endswith("3.parquet")
     assert summary["stragglers"]["gpu_hours"] == pytest.approx(0.2 * 3 / 6, rel=1e-3)
     assert summary["quality"]["with_problems"] == 1
-    assert [row["count"] for row in summary["failures"]["kinds"]] == [40], "kinds differ by more than figures and names"
+    assert [row["count"] for row in summary["failures"]] == [40], "kinds differ by more than figures and names"
 
 
 @pytest.mark.parametrize("failures", [[], FAILURES[:1]])
@@ -143,7 +143,6 @@ def test_the_report_needs_nothing_else_and_escapes_everything(made: tuple[Path, 
     assert not re.search(r"url\(|@import|https?:", text)
     assert page.text.count(NASTY) >= 4, "names are told as they are"
     assert "No GPU was measured" in page.text
-    assert page.text.count("The 25 ") == 1 and "first by name of 40; failures.parquet has all" in page.text
     assert "the others wait" in page.text and "20\N{NO-BREAK SPACE}%" in page.text
 
 

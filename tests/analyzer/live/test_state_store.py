@@ -188,7 +188,7 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
 def test_a_job_that_goes_takes_what_was_said_of_it(tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state.db")
     for job in ("slurm-1", "slurm-2"):
-        store.write_jobs({job: {}})
+        store.write_jobs({job: b"{}"})
         store.write_plan(job, {"epochs": 90})
     store.write_jobs({}, gone=["slurm-1"])
     assert list(store.plans()) == list(store.jobs()) == ["slurm-2"]

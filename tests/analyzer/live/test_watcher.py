@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -156,21 +155,6 @@ def test_rows_that_nobody_can_use_cost_nothing_else(store: StateStore, catalog: 
     assert watcher.reports["GPU-bad"].detection.verdict == "none"
 
 
-def test_a_restart_goes_on_from_the_store(tmp_path: Path, catalog: Catalog, trace: SimulatedTrace) -> None:
-    for first, last in ((0, 1000), (500, None)):  # the agent still holds 50 s
-        store = StateStore(tmp_path / "state.db")
-        answers = [answer for answer in parts(trace, first=first) if last is None or answer[0].time[-1] <= trace.time[last - 1]]
-        watcher = Watcher([Scripted(*answers)], store, catalog=catalog)
-        newest = answers[-1][0].time[-1]
-        run(watcher, lambda watcher=watcher, newest=newest: watcher.reports.get(UUID, EMPTY).last_sample == newest)
-        epochs, report = store.epochs(UUID), store.reports()[UUID]
-        store.close()
-        assert report.epochs_seen == len(epochs)
-    assert len(epochs) == 12
-    assert all(one.end <= other.start + 1e-6 for one, other in pairwise(epochs))
-    assert all(epoch.profile is not None for epoch in epochs)
-
-
 def test_a_full_disk_is_counted_and_nothing_is_lost(
     store: StateStore, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,18 +173,6 @@ def test_a_full_disk_is_counted_and_nothing_is_lost(
     run(watcher, lambda: len(store.epochs(UUID)) == 12)
     health = watcher.health
     assert (health.store_errors, health.store_error) == (4, "")
-
-
-def test_a_state_that_is_no_database_is_set_aside(
-    tmp_path: Path, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_WRITE_S", 0.1)
-    path = tmp_path / "state.db"
-    path.write_bytes(b"this is no database" * 1000)
-    store = StateStore(path)
-    run(Watcher([Scripted(*parts(trace))], store, catalog=catalog), lambda: len(store.epochs(UUID)) == 12)
-    store.close()
-    assert [found.name for found in tmp_path.glob("state.db.broken-*")]
 
 
 class Hand:

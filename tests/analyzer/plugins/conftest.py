@@ -70,7 +70,7 @@ def serve() -> Serve:
             workers=workers or Here(),
             advisor=advisor,
             registry=CollectorRegistry(),
-            token=None,
+            authentication=None,
         )
         return TestClient(create_app(parts), raise_server_exceptions=False)
 

@@ -25,7 +25,6 @@ from epochcast.detector import Detection
 from epochcast.regressor.profile_json import read_profile
 
 SLURM_JOB = "slurm-4711"
-UNLIMITED = LimitSettings(requests_per_minute=0)
 
 
 def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Report:
@@ -82,7 +81,7 @@ def backends() -> Registry:
 
 @pytest.fixture
 def parts(tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
-    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False, limits=UNLIMITED)
+    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False)
     yield from made(settings, fill, advisor, workers, backends)
 
 

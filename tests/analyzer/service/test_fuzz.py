@@ -49,6 +49,7 @@ _FILES = [
 _TEXT = (
     "time,gpu_utilization,power\n" + "".join(f"{1.7e9 + n / 10},{0.5 + n % 7 / 20},{60 + n % 9}\n" for n in range(60))
 ).encode()
+_PROFILE = json.dumps(example_profile()).encode()
 
 
 @st.composite
@@ -69,8 +70,6 @@ def _broken(draw: st.DrawFn, files: Sequence[bytes]) -> bytes:
                 content[-8:-4] = struct.pack("<I", draw(st.integers(0, 2**32 - 1)))
     return bytes(content)
 
-
-_NUMBERS = st.one_of(st.floats(), st.integers(-(10**400), 10**400), st.sampled_from((1e308, -1e308, 5e-324, 2**63, -(2**63))))
 
 _ARRAYS: list[Callable[[], Any]] = [
     lambda: pa.array(np.full(50, np.nan)),
@@ -106,7 +105,7 @@ def _tables(draw: st.DrawFn) -> bytes:
 def _texts(draw: st.DrawFn) -> bytes:
     """A CSV text of cells that no trace has."""
     cells = st.one_of(
-        _NUMBERS.map(str),
+        st.one_of(st.floats(), st.integers(-(10**400), 10**400)).map(str),
         st.sampled_from(("", "nan", "inf", "-inf", "1e999", '"', "#", "0x1", "1_000", "9" * 400)),
         st.text(max_size=8),
     )
@@ -119,40 +118,10 @@ def _texts(draw: st.DrawFn) -> bytes:
     return text.encode(draw(st.sampled_from(("utf-8", "utf-8", "utf-8", "utf-16", "utf-32"))), "surrogatepass")
 
 
-_VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), _NUMBERS, st.text(max_size=20), st.just("x" * 100_000)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
-    max_leaves=5,
-)
-
-
-@st.composite
-def _profiles(draw: st.DrawFn) -> bytes:
-    """The example's question with a few values replaced, left out or added."""
-    question: dict[str, Any] = {"profiles": [json.loads(json.dumps(example_profile()))]}
-    for _ in range(draw(st.integers(1, 3))):
-        place: Any = question
-        while isinstance(place, (dict, list)) and place and draw(st.integers(0, 3)):
-            keys = sorted(place) if isinstance(place, dict) else range(len(place))
-            key = draw(st.sampled_from(list(keys)))
-            if not isinstance(place[key], (dict, list)):
-                break
-            place = place[key]
-        if isinstance(place, dict):
-            key = draw(st.one_of(st.text(max_size=10), st.sampled_from([*sorted(place), "targets", "epochs"])))
-            if draw(st.booleans()):
-                place.pop(key, None)
-            else:
-                place[key] = draw(_VALUES)
-        else:
-            place.append(draw(_VALUES))
-    return json.dumps(question).encode()
-
-
 @st.composite
 def _forms(draw: st.DrawFn) -> bytes:
     """The page's form, with a file as above, its name and the other fields any text, now and then broken itself."""
-    content = draw(st.one_of(_texts(), _broken(_FILES), _profiles(), st.sampled_from([*_FILES, _TEXT])))
+    content = draw(st.one_of(_texts(), _broken([*_FILES, _PROFILE]), st.sampled_from([*_FILES, _TEXT])))
     texts = st.text(st.characters(exclude_characters='"\r\n', exclude_categories=["Cs"]), max_size=40)
     fields = [(f'file"; filename="{draw(texts)}', content)]
     for name, usual in (("gpu", "T4"), ("count", "1")):
@@ -162,17 +131,10 @@ def _forms(draw: st.DrawFn) -> bytes:
     return draw(st.one_of(st.just(form), _broken([form])))
 
 
-_DEEP = [opening * 50_000 for opening in (b"[", b'{"a":', b'{"profiles":[')]
-
 UPLOADS: dict[str, st.SearchStrategy[Upload]] = {
     "parquet": st.tuples(_TRACES, st.just(PARQUET), _broken(_FILES)),
     "tables": st.tuples(_TRACES, st.just(PARQUET), _tables()),
     "csv": st.tuples(_TRACES, st.just("text/csv"), st.one_of(_texts(), _broken([_TEXT]), st.binary(max_size=200))),
-    "json": st.tuples(
-        _QUESTIONS,
-        st.just(JSON),
-        st.one_of(_profiles(), _broken([json.dumps({"profiles": [example_profile()]}).encode()]), st.sampled_from(_DEEP)),
-    ),
     "types": st.tuples(
         st.one_of(_TRACES, _QUESTIONS),
         st.one_of(

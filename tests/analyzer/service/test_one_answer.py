@@ -26,7 +26,7 @@ from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from lab.simulator import SimulatedTrace, simulate, simulate_class
 
-from .conftest import UNLIMITED, made
+from .conftest import made
 
 Capture = pytest.CaptureFixture[str]
 
@@ -88,7 +88,7 @@ def test_the_live_service_gives_the_same_document(
     watch = GpuWatch(device, advisor.catalog)
     for part in np.array_split(np.arange(drawn.time.size), drawn.time.size // 20):
         watch.take(Rows(device, drawn.time[part], {name: values[part] for name, values in drawn.metrics.items()}, 10.0))
-    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False, limits=UNLIMITED)
+    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False)
     for parts in made(settings, lambda store: store.write_gpus([GpuChange(watch.report())]), advisor, workers, backends):
         live = TestClient(create_app(parts))
         (job,) = live.get("/api/v1/jobs").json()["jobs"]

@@ -23,7 +23,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
 
-from .conftest import UNLIMITED, fill, made
+from .conftest import fill, made
 
 # Left out: positive_data_acceptance. A profile must also be consistent (quartiles in order), which no JSON schema can say, so
 # that most made-up ones are rightly refused.
@@ -46,7 +46,6 @@ def described(
         state=tmp_path_factory.mktemp("service") / "state.db",
         read_only=False,
         hosts=["testserver", "localhost"],
-        limits=UNLIMITED,
     )
     for parts in made(of_service, fill, advisor, workers, backends):
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(parts))

@@ -135,7 +135,7 @@ def test_shards_find_what_one_process_finds(running: Running, until: Callable[..
     shards[1].stop(signal.SIGKILL)
     until(lambda: says(service, f"node analyzer {urls[1]} does not answer"), 60)
     shards[1].start()
-    until(lambda: says(service, "'status': 'ok'"), 60)
+    until(lambda: says(service, "'status': 'ok'"), 150)  # its source is polled again after a minute at most
     assert found_by(service) == expected
 
     Nodes.down = True  # it is the shard that reads it, and the service that says so

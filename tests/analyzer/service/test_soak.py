@@ -19,7 +19,7 @@ MOST_GROWTH_MB = 20
 @pytest.mark.soak
 def test_twelve_thousand_uploads_end_nothing_and_leave_nothing_behind(tmp_path: Path) -> None:
     half = 6000 // len(UPLOADS)
-    service = Service(tmp_path, "[limits]\nrequests_per_minute = 0\n")
+    service = Service(tmp_path)
     try:
         resident = []
         for _ in range(2):

@@ -147,33 +147,6 @@ def test_written_samples_come_before_scrapes_and_scrapes_after_long_silence(past
     assert later[0].time[0] == begin + 100
 
 
-def test_dcgm_exporters_names(past: Any) -> None:
-    begin = round(time.time()) - 200.0
-    labels = {"gpu": "3", "UUID": "GPU-x", "modelName": "NVIDIA A100-SXM4-40GB", "Hostname": "node-9"}
-    labels |= {"instance": "10.0.0.9:9400", "job": "dcgm", "zone": "eu"}
-    part = {**labels, "GPU_I_ID": "7", "GPU_I_PROFILE": "3g.20gb"}
-    lines: list[Line] = []
-    for k in range(10):
-        at = begin + 15.0 * k
-        # A label changed in between: another pod has the GPU.
-        whole = {**labels, "pod": "one" if k < 5 else "two"}
-        lines.append(("DCGM_FI_DEV_GPU_UTIL", whole, 10.0 * k, at))
-        lines.append(("DCGM_FI_DEV_FB_USED", whole, 2048.0, at))
-        lines.append(("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", whole, 5000.0 * k, at))
-        lines.append(("DCGM_FI_PROF_SM_ACTIVE", part, 0.25, at))
-    rows = all_rows(source(past(lines), region_label="zone"))
-    of = {one.device.uuid: one for one in rows}
-    assert set(of) == {"GPU-x", "GPU-x/7"}
-    np.testing.assert_allclose(of["GPU-x"].values["gpu_utilization"], np.arange(10) / 10)
-    assert set(of["GPU-x"].values["memory_used"].tolist()) == {2.0**31}
-    np.testing.assert_allclose(of["GPU-x"].values["energy"], 5.0 * np.arange(10))
-    assert set(of["GPU-x"].values) == {"gpu_utilization", "memory_used", "energy"}
-    assert of["GPU-x/7"].device.label == "3.7"
-    device = of["GPU-x"].device
-    assert (device.name, device.node, device.region) == ("NVIDIA A100-SXM4-40GB", "node-9", "eu")
-    assert of["GPU-x"].hertz == pytest.approx(1 / 15)
-
-
 def test_integrals_of_a_replay_run_as_fast_as_it_is_played() -> None:
     times = np.arange(4.0)
     series = [
@@ -305,35 +278,25 @@ def test_what_a_query_s_own_notes_say_is_no_failure(serve: Any) -> None:
     assert len(source(serve(store)).poll()) == 1
 
 
-def test_a_failure_beside_rows_is_told_at_the_next_poll(serve: Any) -> None:
-    store = Store(time.time() - 100, 100)
-    second = {**PUSHED, "uuid": "GPU-b"}
+@pytest.mark.parametrize("broken", ["GPU-b", "GPU-0"])
+def test_of_two_gpus_one_that_fails_is_told_and_the_other_is_read(serve: Any, broken: str) -> None:
+    """Whether it comes after the other or before it: then the other is not forgotten."""
+    store, first = Store(time.time() - 100, 100), broken == "GPU-0"
 
     def spoil(request: Any, answer: Any) -> Any:
         if request.path.endswith("/series"):
-            answer["data"].append({"__name__": "epochcast_gpu_power_watts", **second})
-        return (500, "down") if "GPU-b" in request.query.get("query", [""])[0] else answer
+            series = {"__name__": "epochcast_gpu_power_watts", **PUSHED, "uuid": broken}
+            answer["data"].insert(0 if first else 1, series)
+        return (500, "down") if broken in request.query.get("query", [""])[0] else answer
 
     store.spoil = spoil
     reader = source(serve(store))
-    assert [rows.device.uuid for rows in reader.poll()] == ["GPU-a"]
-    with pytest.raises(TelemetryError, match="status 500"):
-        reader.poll()
-
-
-def test_behind_a_gpu_that_fails_the_others_are_not_forgotten(serve: Any) -> None:
-    store = Store(time.time() - 100, 100)
-
-    def spoil(request: Any, answer: Any) -> Any:
-        if request.path.endswith("/series"):
-            answer["data"].insert(0, {"__name__": "epochcast_gpu_power_watts", **PUSHED, "uuid": "GPU-0"})
-        return (500, "down") if "GPU-0" in request.query.get("query", [""])[0] else answer
-
-    store.spoil = spoil
-    reader = source(serve(store))
-    with pytest.raises(TelemetryError, match="status 500"):
-        reader.poll()
-    assert [rows.device.uuid for rows in reader.poll()] == ["GPU-a"]
+    for fails in (first, not first):
+        if fails:
+            with pytest.raises(TelemetryError, match="status 500"):
+                reader.poll()
+        else:
+            assert [rows.device.uuid for rows in reader.poll()] == ["GPU-a"]
 
 
 def test_labels_with_quotes_are_asked_for_as_they_are(serve: Any) -> None:

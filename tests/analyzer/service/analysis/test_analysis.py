@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from epochcast.analyzer.errors import InputError
@@ -18,17 +17,14 @@ from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
-from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service import job_answers
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
-from epochcast.regressor import Catalog, Profile
-from lab.simulator import simulate
+from epochcast.regressor import Profile
 
 from ...jobs.made_reports import BEGAN, report
 from .conftest import MakeAnalysis
@@ -96,7 +92,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAn
         found = analysis(report(since=BEGAN + 7200))
         assert [job.active for job in found.snapshot.jobs.values()] == [True, False], "the newest first"
         assert list(found.snapshot.jobs)[1] == first
-    assert found.answer(first, JobQuestion(targets=["A10G"])).predictions[0].gpu == "A10G"
+    assert found.answer(first, JobQuestion()).predictions
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
@@ -110,8 +106,8 @@ def test_a_job_that_became_part_of_another_is_no_job_that_ended(analysis: MakeAn
 
 def test_jobs_that_ended_long_ago_are_forgotten(analysis: MakeAnalysis, store: StateStore) -> None:
     first = only(analysis(report())).id
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE job SET told = ?", (time.time() - 31 * 86400,))
+    old = json.loads(store.jobs()[first]) | {"last_active": time.time() - 31 * 86400}
+    store.write_jobs({first: json.dumps(old).encode()})
     found = analysis(report(since=BEGAN + 7200))
     assert first not in found.snapshot.jobs and first not in store.jobs()
 
@@ -150,33 +146,6 @@ def test_what_the_operator_says_counts(analysis: MakeAnalysis) -> None:
         found.set_plan("slurm-7", JobPlan())
 
 
-@pytest.mark.parametrize(("owners", "hole_s"), [(None, 47.0), (None, 600.0), ((Owner(4000, "python", "ada"),), 3300.0)])
-def test_a_job_keeps_its_id_its_plan_and_its_epochs_over_a_hole_and_a_restart(
-    store: StateStore, advisor: Advisor, catalog: Catalog, owners: tuple[Owner, ...] | None, hole_s: float
-) -> None:
-    trace = simulate(1, epochs=14 + int(hole_s / 18), epoch_s=18.0, validation_s=1.8)
-    begin = trace.epoch_starts[7] + 7.0
-    device = replace(report().device, uuid="GPU-hole")
-    parts = np.flatnonzero(trace.time <= begin), np.flatnonzero(trace.time >= begin + hole_s)
-    answers = []
-    for part in parts:
-        before, known = store.report(device.uuid), store.epochs(device.uuid, profiles=False)
-        watch, analysis = GpuWatch(device, catalog, before=before, known=known), Analysis(store, advisor, Settings())
-        for places in np.array_split(part, part.size // 50):
-            values = {name: trace.metrics[name][places] for name in ("dram_active", "sm_active", "power")}
-            news = watch.take(Rows(device, trace.time[places], values, 10.0, owners))
-            store.write_gpus([GpuChange(watch.report(), news.epochs, news.instead_of)])
-        analysis.round()
-        answers.append(only(analysis))
-        if len(answers) == 1:
-            analysis.set_plan(answers[0].id, JobPlan(epochs=90))
-    first, second = answers
-    assert (second.id, second.since, second.active) == (first.id, first.since, True)
-    assert second.plan.epochs == 90
-    assert second.epochs_seen >= first.epochs_seen + 4
-    assert second.epochs_seen == len(store.epochs(device.uuid))
-
-
 def test_a_plan_of_another_version_does_not_hide_its_job(analysis: MakeAnalysis, store: StateStore) -> None:
     job = only(analysis(report())).id
     store.write_plan(job, {"epochs": 90, "owner": "of tomorrow"})
@@ -199,7 +168,7 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
     found = analysis(report())
     assert found.errors == 0
     job = only(found)
-    kept = json.loads(store.jobs()[job.id][1]["answer"])
+    kept = json.loads(store.jobs()[job.id])["answer"]
     assert kept["answer"]["predictions"][0]["high"] is None
 
 
@@ -248,7 +217,7 @@ def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None
     source.polls = 1
     assert not one.health.notes, "it is not down yet"
     source.up, source.clock_offset_s = True, 9.0
-    assert one.health.status == "ok" and one.health.sources[0].up
+    assert one.health.status == "ok" and one.health.sources_up == 1
     one.problems = lambda: ["the watcher process is not running"]
     source.up, source.error, source.clock_offset_s = False, "it refuses the connection", -7200.0
     health.store_error, health.turn_s = "database or disk is full", 33.0
@@ -355,5 +324,5 @@ def test_predictions_of_many_jobs_are_made_one_after_another(
 
 def test_a_job_of_another_version_is_left_out(analysis: MakeAnalysis, store: StateStore) -> None:
     analysis(report())
-    store.write_jobs({"slurm-1": {"answer": {"id": "slurm-1"}}})
+    store.write_jobs({"slurm-1": b'{"answer": {"id": "slurm-1"}}'})
     assert len(analysis(report()).snapshot.jobs) == 1

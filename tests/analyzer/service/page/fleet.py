@@ -12,11 +12,8 @@ from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDev
 from epochcast.detector import Cycle, Detection
 from epochcast.regressor.profile import Profile
 
-SCRIPT = "<script>document.title='owned'</script>"
-"""What somebody may call a process or a GPU."""
 
-
-def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) -> None:
+def fill(store: StateStore, now: float | None = None) -> None:
     """Ten GPUs: a job of 4 with a straggler, one of 2, one of steps, one without either, one that ended, one just begun."""
     now = time.time() if now is None else now
     noise = random.Random(7)
@@ -56,16 +53,15 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
         period = 184.0 * (1.11 if number == 2 else 1)
         training(_device("node-1", number, "NVIDIA A10G", instance="g5.12xlarge", cloud="aws"), period, 19, owner, since)
     for number in range(2):
-        process = SCRIPT if hostile else "python"
         cycles = (
             Cycle("step", 0.71, 0.8, "about 88 in each epoch, strictly even (autocorrelation 0.71)", 0.12, None),
             Cycle("epoch", 62.4, 0.93, "at its boundary other work for 4.1 s (dram_active x 0.63)", 0.14, 0.0),
             Cycle("checkpoint", 187.2, 0.93, "every 3 cycles the GPU rests, and pcie_tx is far above usual", 0.2, 26.2),
         )
-        owner = Owner(4711, process, "ben")
+        owner = Owner(4711, "python", "ben")
         training(_device("node-2", number, "Tesla T4"), 62.4, 44, owner, now - 62.4 * 45.5, cycles=cycles)
     training(_device("node-4", 0, "NVIDIA A10G"), 41.7, 30, Owner(812, "python"), now - 9000, state="idle")
-    steps = _device("node-3", 0, f"Tesla V100{SCRIPT}" if hostile else "Tesla V100-SXM2-16GB")
+    steps = _device("node-3", 0, "Tesla V100-SXM2-16GB")
     by_steps = Detection("steps", 0.4312, None, (), 0.81, "track", "wall")
     plain = Report(steps, "answered", by_steps, now - 2710, 0, last_sample=now - 0.2, samples=27000)
     reports.append(replace(plain, profile=_profile("Tesla V100-SXM2-16GB", 0.4312, "step", 0)))

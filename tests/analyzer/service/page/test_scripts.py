@@ -115,21 +115,13 @@ def test_what_telemetry_plans_and_uploads_say_is_text(hostile: tuple[str, Servic
     try:
         jobs, gpus = service.api("/jobs")["jobs"], service.api("/gpus")["gpus"]
         assert len(jobs) > 4 and len(gpus) == 10
-        addresses = [f"/jobs/{quote(job['id'], safe='')}" for job in jobs] + [
-            f"/gpus/{quote(gpu['uuid'], safe='')}" for gpu in gpus
-        ]
+        addresses = [f"/jobs/{quote(job['id'], safe='')}" for job in jobs]
         for address in ("/", *addresses):
             assert page.goto(service.url + address).status == 200, address
             is_text()
-        for address in ("jobs", "gpus", "page"):
+        for address in ("jobs", "page"):
             assert page.goto(f"{service.url}/{address}/none{quote(payload, safe='')}").status == 404
             is_not_executed()
-        page.goto(service.url + addresses[0])
-        for name in ("epochs", "instance", "cloud", "region"):
-            page.fill(f"#plan-{name}", payload)
-        page.locator("form.try button").click()
-        page.locator("#plan-epochs-error").wait_for()
-        is_text()
         profile = json.dumps(example_profile() | {"gpu": payload}).encode()
         trace = f"time,{payload.replace(',', ' ')}\n{payload}\n".encode()
         for content in (profile, json.dumps(example_profile()).encode(), trace):

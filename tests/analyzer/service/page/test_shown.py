@@ -50,8 +50,6 @@ def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None
 def test_each_state_has_its_words(fleet_client: TestClient, gpu: str, words: list[str]) -> None:
     client = fleet_client
     job = client.get(f"/api/v1/gpus/{gpu}").json()["job"]
-    for path in (f"/jobs/{job}", f"/gpus/{gpu}"):
-        assert client.get(path).status_code == 200
     shown = client.get(f"/jobs/{job}").text
     for word in words:
         assert word in shown
@@ -78,7 +76,7 @@ def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
         report: Report = store.reports()["GPU-node-2-0"]
         store.write_gpus([GpuChange(replace(report, last_sample=time.time() - 900))])
 
-    shown = client_of(silent).get("/gpus/GPU-node-2-0").text
+    shown = client_of(silent).get("/").text
     assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
 
 
@@ -125,9 +123,9 @@ def _report(**more: Any) -> Report:
 
 
 def _pages(client: TestClient) -> dict[str, str]:
-    """The overview, the page of the one job and that of its GPU."""
+    """The overview and the page of the one job."""
     (job,) = client.get("/api/v1/jobs").json()["jobs"]
-    paths = {"overview": "/", "job": f"/jobs/{job['id']}", "gpu": "/gpus/GPU-unsure"}
+    paths = {"overview": "/", "job": f"/jobs/{job['id']}"}
     return {name: client.get(path).text for name, path in paths.items()}
 
 
@@ -135,7 +133,7 @@ def test_epochs_that_are_unsure_are_no_good_news(client_of: Any) -> None:
     for name, page in _pages(client_of(lambda store: store.write_gpus([GpuChange(_report())]))).items():
         assert 'class="badge wait" title="There seem to be epochs' in page and "epochs unsure</span>" in page, name
         assert "epochs found" not in page, name
-        assert name == "gpu" or "not sure yet" in page, name
+        assert "not sure yet" in page, name
 
 
 def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
@@ -144,8 +142,7 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     found = Detection("epochs", 60.0, None, (), 0.93, "track", "wall", cycles=(cycle,))
     report = _report(detection=found, profile=profile)
     pages = _pages(client_of(lambda store: store.write_gpus([GpuChange(report)])))
-    for name in ("job", "gpu"):
-        assert "<dt>cycle time</dt>" in pages[name] and "epochs found" not in pages[name]
+    assert "<dt>cycle time</dt>" in pages["job"] and "epochs found" not in pages["job"]
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
 
 
@@ -156,10 +153,9 @@ def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(cl
         report = _report(profile=replace(read_profile(example_profile()), **known))
         report = replace(report, device=replace(report.device, **rented))
         shown.append(_pages(client_of(lambda store, own=report: store.write_gpus([GpuChange(own)]))))
-    for name, tiles in (("job", r"30 min \$0\.\d+"), ("gpu", "30 min of its job")):
-        assert "held but idle" not in shown[0][name] and "reduced clock" not in shown[0][name]
-        tile = shown[1][name].partition("<dt>held but idle</dt>")[2].partition("</div>")[0]
-        assert re.fullmatch(tiles, " ".join(re.sub("<[^>]+>", " ", tile).split())), tile
+    assert "held but idle" not in shown[0]["job"] and "reduced clock" not in shown[0]["job"]
+    tile = shown[1]["job"].partition("<dt>held but idle</dt>")[2].partition("</div>")[0]
+    assert re.fullmatch(r"30 min \$0\.\d+", " ".join(re.sub("<[^>]+>", " ", tile).split())), tile
     assert "of an epoch at reduced clock: power cap (SM clock at " in shown[1]["job"]
 
 
@@ -197,7 +193,7 @@ def test_what_costs_more_saves_nothing(client_of: Any, monkeypatch: pytest.Monke
     assert "−30" not in page and "−20" not in page
 
 
-@pytest.mark.parametrize("path", ["/jobs/none", "/gpus/none", "/page/none.css", "/jobs/%3Cscript%3E"])
+@pytest.mark.parametrize("path", ["/jobs/none", "/page/none.css", "/jobs/%3Cscript%3E"])
 def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
     answer = client_of(lambda store: None).get(path)
     assert answer.status_code == 404
@@ -209,17 +205,6 @@ def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
 def test_the_page_works_below_a_prefix_of_a_proxy(fleet_client: TestClient) -> None:
     shown = TestClient(fleet_client.app, root_path="/gpu").get("/gpu/").text
     assert 'href="/gpu/jobs/slurm-1234"' in shown
-
-
-def test_the_reference_has_every_operation(client_of: Any) -> None:
-    client = client_of(lambda store: None)
-    shown = client.get("/reference").text
-    paths = client.get("/openapi.json").json()["paths"]
-    assert len(paths) > 15
-    for path, methods in paths.items():
-        assert f"<code>{path}</code>" in shown
-        for method in set(methods) - {"head"}:
-            assert methods[method]["summary"].replace("'", "&#39;") in shown
 
 
 def test_an_uploaded_profile_is_answered(client_of: Any) -> None:
