@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import SCHEMA, Trace
+from epochcast.analyzer.traces.gpu_trace import SCHEMA
+from epochcast.analyzer.traces.trace import Trace
 from lab.kernels.timeline import OccupancyTimeline
 
 OCCUPANCY = "sm_occupancy"

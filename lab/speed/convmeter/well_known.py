@@ -39,15 +39,15 @@ def lines() -> Iterator[str]:
     yield from markdown_table(header, rows)
     yield ""
     backend, rates = ConvMeter(Settings()), public_rates()
-    rows = []
+    compared = []
     for gpu, source, measured in rates[["gpu", "source", "rate"]].itertuples(index=False):
         precision = PRECISIONS.get(source, "amp-fp16-nhwc")
         question = ConvMeterQuestion.of({"network": "resnet50", "device": gpu, "precision": precision})
         rate = backend.answer(question).predictions[0].rate
         off = f"{100 * (rate.value / measured - 1):+.0f} %"
-        rows.append([gpu, source, precision, f"{measured:.0f}", f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})", off])
-    header = ("ResNet-50, training", "public source", "precision", "images/s", "predicted", "off")
-    yield from markdown_table(header, sorted(rows, key=lambda row: (row[2], row[1], GPUS.index(row[0]))))
+        compared.append([gpu, source, precision, f"{measured:.0f}", f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})", off])
+    columns = ("ResNet-50, training", "public source", "precision", "images/s", "predicted", "off")
+    yield from markdown_table(columns, sorted(compared, key=lambda row: (row[2], row[1], GPUS.index(row[0]))))
 
 
 def public_rates() -> pd.DataFrame:
