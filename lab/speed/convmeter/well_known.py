@@ -45,7 +45,8 @@ def lines() -> Iterator[str]:
         question = ConvMeterQuestion.of({"network": "resnet50", "device": gpu, "precision": precision})
         rate = backend.answer(question).predictions[0].rate
         off = f"{100 * (rate.value / measured - 1):+.0f} %"
-        compared.append([gpu, source, precision, f"{measured:.0f}", f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})", off])
+        predicted = f"{rate.value:.0f} ({rate.low:.0f} to {rate.high:.0f})"
+        compared.append([gpu, source, precision, f"{measured:.0f}", predicted, off])
     columns = ("ResNet-50, training", "public source", "precision", "images/s", "predicted", "off")
     yield from markdown_table(columns, sorted(compared, key=lambda row: (row[2], row[1], GPUS.index(row[0]))))
 
