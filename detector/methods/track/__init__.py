@@ -89,7 +89,7 @@ def detect(
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    cycles = [_named(signals, job, shortest_epoch_s, search) for job in jobs]
+    cycles = [_named(signals, job, shortest_epoch_s, search, searches) for job in jobs]
     if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
         its = next((own for each in searches if (own := each.of_period(epoch.period_s, search.confidence))), None)
@@ -244,14 +244,19 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search) -> tuple[Cycle, ...]:
+def _named(
+    signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search, searches: list[_Search]
+) -> tuple[Cycle, ...]:
     """What the cycles of a job are."""
     boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
     if search.parts:
         return name_cycles(signals, boundaries, job.period_s, job.confidence)
-    inner = [search.clock.to_wall(search.grid.reading(marks)) for marks in within(search.grid, search.cycle)]
+    # In seconds of work nothing rests: what only a rest ends shows on the wall clock.
+    shown = next((each for each in searches if each.clock.name == "wall"), search)
+    edges = (shown.clock.at(boundaries) - shown.grid.start) / shown.grid.step
+    inner = (shown.clock.to_wall(shown.grid.reading(marks)) for marks in within(shown.grid, edges))
     return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
 
 

@@ -1,7 +1,7 @@
 """The best cycle of a grid: two scorers, an even fold and a track of boundaries, share their candidates and one choice."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -170,25 +170,30 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
-def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
-    """Boundaries [fractional samples] of clear shorter cycles, of which each of a grid's holds as many, at the same places.
+def within(grid: Grid, edges: Array) -> Iterator[Array]:
+    """Boundaries [fractional samples] of shorter cycles, of which most of a longer one's hold as many, at the same places.
 
     Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
+
+    Args:
+        grid: that is searched.
+        edges: (k,) boundaries of the longer cycle, fractional samples.
     """
-    found = []
-    for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
+    length = float(np.median(np.diff(edges)))
+    for period in (length / (count + 0.5) for count in PARTS):
         track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
-        if track is None or track.quality < CLEAR or _evidence(track, grid) <= 0:
+        if track is None or track.quality < AGAIN:
             continue
         marks = refined(grid.values, track, grid.lag)
-        edges = outer.boundaries - track.samples / 2
-        counts = np.histogram(marks, edges)[0]
+        # Half a period before the first one of most: none is so near to this that it is now in one, now in the next.
+        begins = edges - track.samples
+        begins += np.median(marks[np.searchsorted(marks[:-1], begins)] - begins) - track.samples / 2
+        counts = np.histogram(marks, begins)[0]
         usual = int(np.quantile(counts, 1 - ALIKE, method="lower"))
-        starts = np.searchsorted(marks, edges[:-1])[counts >= usual]
-        places = marks[starts[:, None] + np.arange(usual)] - edges[:-1][counts >= usual, None]
+        starts = np.searchsorted(marks, begins[:-1])[counts >= usual]
+        places = marks[starts[:, None] + np.arange(usual)] - begins[:-1][counts >= usual, None]
         if usual in PARTS and places.std(axis=0).max() < SCATTER * track.samples:
-            found.append(marks)
-    return found
+            yield marks
 
 
 def _folds(folding: Folding) -> list[_Hypothesis]:
