@@ -90,13 +90,13 @@ class PresentJob:
             return
         if (boundary := course.follower.advance()) is not None:
             assert self.answer is not None
-            course.boundaries.append(*boundary)
-            epochs = (*self.answer.epochs, *course.epochs(course.boundaries.positions.size - 2))
+            course.append(*boundary)
+            epochs = (*self.answer.epochs, *course.epochs(course.positions.size - 2))
             self.answer = course.with_epochs(self.answer, epochs[1 - KEPT :])
             if (since := course.unlike_since()) is not None:
                 self._lose(since)
         elif course.follower.lost and self._work.idle <= BUSY_SAMPLES:
-            self._lose(course.boundaries.last)
+            self._lose(course.last)
 
     def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
@@ -151,7 +151,7 @@ class PresentJob:
         self._rested = True
         known = self._latest if self.answer is None else self.answer
         worked, course = self._work.busy_until, self.course
-        unended = course.follower is not None and worked - course.boundaries.last > course.period / 2
+        unended = course.follower is not None and worked - course.last > course.period / 2
         if unended or worked - self._work.start > ENDED * self._searched:
             self._full_search = self._track(self._since, thorough=True)
             if (

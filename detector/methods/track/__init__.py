@@ -70,10 +70,9 @@ def detect(
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
-        the match of the boundary template, about -1..1; one value per candidate period: `candidate_period` [s of the clock] and
-        `candidate_quality`; `template`, (w,) the strongest channel around a boundary, and `template_time`, (w,) seconds of the
-        clock from it (what was found on the other clock, at its mean speed). They stay when it abstains; a cycle found
-        by folding has none.
+        the match of the boundary template, about -1..1 (none of a cycle found by folding); and one value per candidate period:
+        `candidate_period` [s of the clock; of the other one, at its mean speed] and `candidate_quality`. They stay when it
+        abstains.
 
     Raises:
         InputError: a parameter out of bounds.
@@ -156,8 +155,7 @@ class _Search:
     def scores(self, clock: Clock) -> dict[str, NDArray[np.float64]]:
         """What plots need, on the requested clock."""
         scores = dict(self.cycle.curves)
-        for name in {"candidate_period", "template_time"} & scores.keys():
-            scores[name] = scores[name] * self.seconds_of(clock)
+        scores["candidate_period"] = scores["candidate_period"] * self.seconds_of(clock)
         if "similarity" in scores:
             at = self.grid.reading(scores.pop("similarity_at"))
             scores["similarity"] = np.interp(self.clock.reading, at, scores["similarity"], left=0.0, right=0.0)

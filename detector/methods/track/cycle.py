@@ -147,10 +147,6 @@ def find(grid: Grid) -> TrackedCycle | None:
     curves |= {
         "similarity_at": np.asarray((np.arange(track.similarity.size) + 0.5) * track.size - 0.5, dtype=np.float64),
         "similarity": track.similarity,
-        "template": track.template[int(np.argmax(track.weights))] / np.sqrt(track.weights.max()),
-        "template_time": np.asarray(
-            (np.arange(track.template.shape[1]) - track.before) * track.size * grid.step, dtype=np.float64
-        ),
     }
     # The ends are less exact than matched boundaries, and count where there are few of these.
     period = typical(np.diff(inner if inner.size > 3 else boundaries), grid.quantum) * grid.step
