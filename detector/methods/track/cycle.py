@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.detector.confidence import confidence
-from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.boundaries import Track, follow, refined, typical
 from epochcast.detector.methods.track.ends import with_ends
 from epochcast.detector.methods.track.fold import (
@@ -28,9 +27,6 @@ Array = NDArray[np.float64]
 
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
-
-#: A track of less quality is also tried on running means over so small a part of the period. By choice (decision 0036).
-CLEAR, SMOOTHED = 0.6, 16
 
 #: A known cycle needs this quality to be there again. By choice.
 AGAIN = 0.3
@@ -106,7 +102,7 @@ def find(grid: Grid) -> TrackedCycle | None:
     folded = _folds(folding)
     # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
     long = [each.period * grid.over for each in folded if each.period >= FEWEST_READINGS]
-    tracks = [track for period in long if (track := _followed(grid.values, period, grid.over)) is not None]
+    tracks = [track for period in long if (track := follow(_middle(grid.values, period), period)) is not None]
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
     if not hypotheses:
         return None
@@ -141,7 +137,7 @@ def find(grid: Grid) -> TrackedCycle | None:
         period = float(np.diff(cycle.boundaries).mean()) * grid.step
         return replace(cycle, period=period, match=np.ones(cycle.boundaries.size))
     if _middle(grid.values, track.samples) is not grid.values:
-        track = _followed(grid.values, track.samples, grid.over, most=None) or track
+        track = follow(grid.values, track.samples) or track
     inner = refined(grid.values, track, grid.lag)
     boundaries, match = with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
     curves |= {
@@ -160,7 +156,7 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
         grid: of that stretch.
         period: seconds of the clock.
     """
-    track = _followed(grid.values, period / grid.step, grid.over, most=None)
+    track = follow(grid.values, period / grid.step)
     if track is None or track.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
@@ -177,7 +173,7 @@ def within(grid: Grid, edges: Array) -> Iterator[Array]:
     """
     length = float(np.median(np.diff(edges)))
     for period in (length / (count + 0.5) for count in PARTS):
-        track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
+        track = follow(grid.values, period) if period >= FEWEST_READINGS * grid.over else None
         if track is None or track.quality < AGAIN:
             continue
         marks = refined(grid.values, track, grid.lag)
@@ -304,17 +300,6 @@ def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]
         tested = FEWEST_FOLDED <= rival.period / scale <= rest.samples / FEWEST_CYCLES
         left = min(left, rest.evidence(rival.period / scale) if tested else 0.0)
     return max(0.0, left) + TRACKED * rival.tracked
-
-
-def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH) -> Track | None:
-    """The track of a period [samples of the grid] over `most` periods; of running means where it hardly stands out of noise."""
-    piece = values if most is None else _middle(values, period)
-    track = follow(piece, period)
-    width = round(period / SMOOTHED)
-    if width <= over or (track is not None and track.quality >= CLEAR):
-        return track
-    smooth = follow(running_mean(piece, width), period)
-    return track if smooth is None or (track is not None and smooth.quality <= track.quality) else smooth
 
 
 def _middle(values: Array, period: float) -> Array:

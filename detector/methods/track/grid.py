@@ -32,9 +32,6 @@ BUSY_SHARE, BUSY_SAMPLES, BUSY_PART = 0.3, 30, 0.01
 #: By choice (decision 0036).
 PAUSE_SHARE, PAUSE_RATIO, PAUSE_RANK = 0.2, 2.0, 4
 
-#: Events are rare if so many percent [of the samples] are near the median. By choice.
-RARE = 95
-
 #: Traffic of disks: the kernel's flusher moves it (every 5 s), or any other process, as often as the job. A process's own has a
 #: page at its first change after each flush: a job that prints at every step showed epochs of 5.2 s (`beside_lstm_steps`).
 DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk_write"})
@@ -213,28 +210,12 @@ def _parted(
 
 def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Outliers clipped, long tails compressed, mean 0, standard deviation 1; None if it does not vary."""
-    row = _rare_events(values)
-    if row is None:
-        low, high = np.percentile(values, INSIDE)
-        margin = BEYOND * (high - low)
-        row = np.clip(values, low - margin, high + margin)
-        if low >= 0 and high > LONG_TAIL * np.median(row):
-            scale = high if high > 0 else 1.0
-            row = np.log1p(np.maximum(row, 0.0) / scale * COMPRESSION)
+    low, high = np.percentile(values, INSIDE)
+    margin = BEYOND * (high - low)
+    row = np.clip(values, low - margin, high + margin)
+    if low >= 0 and high > LONG_TAIL * np.median(row):
+        row = np.log1p(np.maximum(row, 0.0) / high * COMPRESSION)
     spread = row.std()
     if not spread > 1e-9 * max(1e-300, float(np.abs(row).max())):
         return None
     return np.asarray((row - row.mean()) / spread)
-
-
-def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """A metric that hardly moves but for at least two events (bytes written at a checkpoint): how far it is from its median, on
-    a logarithmic scale; None for any other metric. What is high and what is nothing next to it is by choice.
-    """
-    distance = np.abs(values - np.median(values))
-    usual = float(np.percentile(distance, RARE))
-    events = distance > 20 * usual
-    height = float(np.median(distance[events])) if np.count_nonzero(events) >= 2 else 0.0
-    if not usual < 0.01 * height:
-        return None
-    return np.asarray(np.log1p(100 * np.minimum(distance / height, 10)))
