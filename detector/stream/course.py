@@ -11,13 +11,10 @@ from epochcast.detector.methods.track.boundaries import EVEN, typical
 from epochcast.detector.methods.track.cycle import FEWEST_READINGS
 from epochcast.detector.methods.track.periods import same
 from epochcast.detector.stream.follower import Follower
-from epochcast.detector.stream.heard import Heard, Search
+from epochcast.detector.stream.heard import KEPT, Heard, Search
 from epochcast.detector.stream.work import StreamActivity
 
 Array = NDArray[np.float64]
-
-#: Boundaries kept; the oldest go first. By choice: memory.
-KEPT = 1024
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job. By choice, set by hand;
 #: lab/speed/detector/streaming.py measures what it brings with the others.
