@@ -159,11 +159,17 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     track = follow(grid.values, period / grid.step)
     if track is None or track.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
-    return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
+    return bounded(grid, track)
 
 
-def within(grid: Grid, edges: Array) -> Iterator[Array]:
-    """Boundaries [fractional samples] of shorter cycles, of which most of a longer one's hold as many, at the same places.
+def bounded(grid: Grid, track: Track) -> tuple[Array, Array]:
+    """Boundaries [fractional samples] of a track, its ends included, and their matches."""
+    inner = refined(grid.values, track, grid.lag)
+    return with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
+
+
+def within(grid: Grid, edges: Array) -> Iterator[Track]:
+    """Shorter cycles, of which most of a longer one's hold as many, at the same places.
 
     Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
 
@@ -185,7 +191,7 @@ def within(grid: Grid, edges: Array) -> Iterator[Array]:
         starts = np.searchsorted(marks, begins[:-1])[counts >= usual]
         places = marks[starts[:, None] + np.arange(usual)] - begins[:-1][counts >= usual, None]
         if usual in PARTS and places.std(axis=0).max() < SCATTER * track.samples:
-            yield marks
+            yield track
 
 
 def _folds(folding: Folding) -> list[_Hypothesis]:
