@@ -32,6 +32,9 @@ BUSY_SHARE, BUSY_SAMPLES, BUSY_PART = 0.3, 30, 0.01
 #: By choice (decision 0036).
 PAUSE_SHARE, PAUSE_RATIO, PAUSE_RANK = 0.2, 2.0, 4
 
+#: Events are rare if so many percent [of the samples] are near the median. By choice.
+RARE = 95
+
 #: Traffic of disks: the kernel's flusher moves it (every 5 s), or any other process, as often as the job. A process's own has a
 #: page at its first change after each flush: a job that prints at every step showed epochs of 5.2 s (`beside_lstm_steps`).
 DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk_write"})
@@ -140,7 +143,9 @@ def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | No
     channels = {}
     for name in sorted(signals.metrics):  # the order of columns must not decide anything
         row = on.resample(name, signals.metrics[name], even)
-        if (scale := Scale(row)).varies:
+        if (rare := _rare_events(row)) is not None:
+            channels[name] = (rare - rare.mean()) / rare.std()
+        elif (scale := Scale(row)).varies:
             channels[name] = scale(row)
     names = _prompt(list(channels), signals)
     if not names:
@@ -226,3 +231,16 @@ class Scale:
     def _shaped(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         row = np.clip(np.asarray(values, dtype=np.float64), *self._ends)
         return row if self._tail is None else np.log1p(np.maximum(row, 0.0) / self._tail * COMPRESSION)
+
+
+def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """A metric that hardly moves but for at least two events (bytes written at a checkpoint): how far it is from its median, on
+    a logarithmic scale; None for any other metric. What is high and what is nothing next to it is by choice.
+    """
+    distance = np.abs(values - np.median(values))
+    usual = float(np.percentile(distance, RARE))
+    events = distance > 20 * usual
+    height = float(np.median(distance[events])) if np.count_nonzero(events) >= 2 else 0.0
+    if not usual < 0.01 * height:
+        return None
+    return np.asarray(np.log1p(100 * np.minimum(distance / height, 10)))
