@@ -4,28 +4,23 @@ Own code, as importing `scipy.ndimage` or `scipy.fft` takes a third of a second,
 epochs: the tracker, and so `epochcast detect`, loads no SciPy.
 """
 
-from typing import Literal
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 
-def running_mean(values: NDArray[np.float64], width: int, beyond: Literal["edge", "symmetric"] = "edge") -> NDArray[np.float64]:
+def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Mean over the `width` values about each, one more before it than after it where `width` is even; (..., n) -> (..., n).
 
-    Args:
-        values: rows of n values without NaN.
-        width: at least 1.
-        beyond: the ends: their last value goes on (`edge`), or they are mirrored there (`symmetric`).
+    The ends' last value goes on.
     """
-    sums = np.cumsum(_padded(values, width // 2 + 1, (width - 1) // 2, beyond), axis=-1)
+    sums = np.cumsum(_padded(values, width // 2 + 1, (width - 1) // 2), axis=-1)
     return np.asarray((sums[..., width:] - sums[..., :-width]) / width)
 
 
 def running_median(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Median over the `width` values about each, odd; the ends' last value goes on; (..., n) -> (..., n)."""
-    windows = sliding_window_view(_padded(values, width // 2, width // 2, "edge"), width, axis=-1)
+    windows = sliding_window_view(_padded(values, width // 2, width // 2), width, axis=-1)
     return np.asarray(np.partition(windows, width // 2, axis=-1)[..., width // 2])
 
 
@@ -77,8 +72,8 @@ def circular_runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip((starts + turn).tolist(), (ends + turn).tolist(), strict=True))
 
 
-def _padded(values: NDArray[np.float64], before: int, after: int, beyond: Literal["edge", "symmetric"]) -> NDArray[np.float64]:
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(before, after)], mode=beyond)
+def _padded(values: NDArray[np.float64], before: int, after: int) -> NDArray[np.float64]:
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(before, after)], mode="edge")
 
 
 def _left_feet(curve: NDArray[np.float64]) -> NDArray[np.float64]:

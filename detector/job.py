@@ -1,6 +1,6 @@
 """One training job on several GPUs: their evidence together chooses the cycle, and each GPU keeps its own boundaries."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -34,10 +34,9 @@ IDLE = 0.1
 #: 20 %.
 LAG, SAMPLES = 0.05, 3.0
 
-#: A GPU that shows so many of the job's steps as one, or so small a part of one, shows the job's cycle: single searches differ
-#: by whole multiples where steps are alike. GPUs of one job have periods that differ by less than 2 %, by choice: at six steps,
+#: Whole multiples of a step are this exact: GPUs of one job have periods that differ by less than 2 %, by choice. At six steps,
 #: two multiples are 17 % apart.
-MOST_STEPS, STEPS_APART = 6, 0.02
+STEPS_APART = 0.02
 
 #: Traces of one job overlap for this share of the shortest.
 TOGETHER = 0.5
@@ -100,7 +99,7 @@ def detect_job(
     active = sorted(set(range(len(signals))) - _idle(signals))
     together = _together([signals[place] for place in active], first, last)
     mean = search(_mean(together, _waits(together))) if together and together[0].metrics else None
-    alone = [_share(gpu.select(metric), clock, mean) or search(gpu) for gpu in signals]
+    alone = [_share(gpu.select(metric), clock, mean) or _alone(gpu, search, mean) for gpu in signals]
     votes = {
         place: detection
         for place, detection in enumerate(alone)
@@ -110,8 +109,6 @@ def detect_job(
     idle = _idle(signals) - votes.keys()
     working = [place for place in range(len(signals)) if place not in idle]
     chosen = elected({place: detection.period_s for place, detection in votes.items() if detection.period_s})
-    if votes and not chosen:
-        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock) or _of_one_step(votes)
     kept = [place for place in working if place in chosen or place not in votes]
     if kept != active:
         together = _together([signals[place] for place in kept], first, last)
@@ -149,25 +146,13 @@ def _agree(first: Detection, second: Detection) -> bool:
     return first.period_s is not None and second.period_s is not None and same(first.period_s, second.period_s)
 
 
-def _in_steps(detection: Detection, job: Detection) -> bool:
-    """Whether the job's cycle is a step, and the other one a whole multiple or a whole part of it."""
-    if job.verdict != "steps" or job.period_s is None or detection.period_s is None:
-        return False
-    ratio = max(detection.period_s, job.period_s) / min(detection.period_s, job.period_s)
-    many = round(ratio)
-    return many <= MOST_STEPS and abs(ratio / many - 1) <= STEPS_APART
-
-
-def _around(detection: Detection, job: Detection) -> bool:
-    """Whether a GPU's cycle may be made of the job's steps."""
-    return job.verdict == "steps" and (detection.verdict == "epochs" or _in_steps(detection, job))
-
-
-def _of_one_step(votes: Mapping[int, Detection]) -> set[int]:
-    """All voters where they show whole multiples of one step: their mean says of which."""
-    shortest = min(votes.values(), key=lambda detection: detection.period_s or np.inf)
-    steps = all(detection.verdict == "steps" and _in_steps(detection, shortest) for detection in votes.values())
-    return set(votes) if steps else set()
+def _alone(signals: Signals, search: Callable[[Signals], Detection], mean: Detection | None) -> Detection:
+    """What a GPU shows by itself; whole multiples of the mean's step are that step: some are alike on it."""
+    own = search(signals)
+    if mean is None or mean.step_s is None or own.step_s is None:
+        return own
+    ratio = own.step_s / mean.step_s
+    return replace(mean, scores={}) if round(ratio) > 1 and abs(ratio / round(ratio) - 1) <= STEPS_APART else own
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
@@ -179,18 +164,6 @@ def _idle(signals: Sequence[Signals]) -> set[int]:
     floor = min(float(np.percentile(level, 1)) for level in levels) if name.startswith("power") else 0.0
     means = np.array([level.mean() - floor for level in levels])
     return set(np.flatnonzero(means < IDLE * means.max()).tolist())
-
-
-def _shown(votes: Mapping[int, Detection], working: Mapping[int, Signals], clock: ClockChoice) -> set[int]:
-    """Of voters without a majority those whose cycle most GPUs show, be it weakly: GPUs of one job wait for each other."""
-    groups: dict[frozenset[int], int] = {}
-    for detection in votes.values():
-        group = frozenset(place for place, other in votes.items() if _agree(detection, other))
-        if group not in groups:
-            others = [gpu for place, gpu in working.items() if place not in group]
-            groups[group] = len(group) + sum(bool(_followed(gpu, clock, detection)) for gpu in others)
-    best = max(groups, key=lambda group: groups[group])
-    return set(best) if list(groups.values()).count(groups[best]) == 1 else set()
 
 
 def _share(signals: Signals, clock: ClockChoice, mean: Detection | None) -> Detection | None:
@@ -241,8 +214,6 @@ def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection)
     """The job's cycle on one GPU; what it shows by itself where it does not show that."""
     if _agree(alone, job):
         return replace(alone, cycles=job.cycles)  # what the cycles are is known best from all GPUs together
-    if _in_steps(alone, job):
-        return replace(job, scores=alone.scores)
     if job.verdict != "epochs":
         return alone
     epochs = _followed(signals, clock, job)
@@ -259,7 +230,7 @@ def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Colle
     reasons = {}
     for place, detection in votes.items():
         assert detection.period_s is not None
-        if place not in chosen and not _around(detection, job) and not any(same(detection.period_s, each) for each in known):
+        if place not in chosen and not any(same(detection.period_s, each) for each in known):
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, the others do not"
         elif not known:
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, but the GPUs together show none"

@@ -141,11 +141,15 @@ def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def carried(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Readings carried forward along the last axis; NaN before the first."""
+    at = np.where(np.isnan(table), 0, np.arange(table.shape[-1]))
+    return np.take_along_axis(table, np.maximum.accumulate(at, axis=-1), axis=-1)
+
+
 def _fill(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Readings carried forward, the first one also backward. `values` holds at least one reading."""
-    readings = np.flatnonzero(~np.isnan(values))
-    latest = np.searchsorted(readings, np.arange(values.size), side="right") - 1
-    return values[readings[np.maximum(latest, 0)]]
+    return np.nan_to_num(carried(values), nan=values[~np.isnan(values)][0])
 
 
 def _is_counter(values: NDArray[np.float64]) -> bool:

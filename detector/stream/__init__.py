@@ -105,7 +105,7 @@ class Stream:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held: the pyramid and the boundaries."""
-        return self._heard.pyramid.nbytes + self._job.course.boundaries.nbytes
+        return self._heard.pyramid.nbytes + self._job.course.positions.nbytes
 
     def update(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> Detection | None:
         """Take in new samples, about once a second, and return the present answer.

@@ -11,81 +11,22 @@ from epochcast.detector.methods.track.boundaries import EVEN, typical
 from epochcast.detector.methods.track.cycle import FEWEST_READINGS
 from epochcast.detector.methods.track.periods import same
 from epochcast.detector.stream.follower import Follower
-from epochcast.detector.stream.heard import Heard, Search
+from epochcast.detector.stream.heard import KEPT, Heard, Search
 from epochcast.detector.stream.work import StreamActivity
 
 Array = NDArray[np.float64]
-
-#: Boundaries kept; the oldest go first. By choice: memory.
-KEPT = 1024
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job. By choice, set by hand;
 #: lab/speed/detector/streaming.py measures what it brings with the others.
 UNLIKE = 3
 
 
-class Boundaries:
-    """Positions in time, and how well each matches the others.
-
-    Attributes:
-        positions: (k,) samples of the stream's even grid, increasing.
-        matches: (k,) 0..1.
-    """
-
-    def __init__(self) -> None:
-        self.positions: Array = np.empty(0)
-        self.matches: Array = np.empty(0)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self.positions.nbytes + self.matches.nbytes
-
-    @property
-    def last(self) -> float:
-        """The latest; there must be one."""
-        return float(self.positions[-1])
-
-    def append(self, position: float, match: float) -> None:
-        """One more, after all others."""
-        self.positions = np.append(self.positions, position)[-KEPT:]
-        self.matches = np.append(self.matches, match)[-KEPT:]
-
-    def drop_last(self) -> None:
-        """The latest was none."""
-        self.positions, self.matches = self.positions[:-1], self.matches[:-1]
-
-    def merge(self, positions: Array, matches: Array, period: float) -> None:
-        """Put these in the place of all between the first and the last of them, `period` in samples."""
-        keep = (self.positions < positions[0] - 0.5 * period) | (self.positions > positions[-1] + 0.5 * period)
-        merged = np.concatenate([self.positions[keep], positions])
-        order = np.argsort(merged, kind="stable")[-KEPT:]
-        self.positions = merged[order]
-        self.matches = np.concatenate([self.matches[keep], matches])[order]
-
-    def near(self, position: float, tolerance: float) -> float | None:
-        """The boundary closest to a position, if it is within the tolerance (samples)."""
-        if not self.positions.size:
-            return None
-        nearest = float(self.positions[np.argmin(np.abs(self.positions - position))])
-        return nearest if abs(nearest - position) < tolerance else None
-
-    def period(self, quantum: float) -> float | None:
-        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any."""
-        return None if self.positions.size < 2 else typical(np.diff(self.positions), quantum)
-
-    def epochs(self, origin: float, step_s: float, first: int = 0) -> tuple[Epoch, ...]:
-        """The epochs that begin at the boundaries from number `first` on; `origin`: unix seconds of sample 0."""
-        times = (origin + step_s * self.positions[first:]).tolist()
-        sure = self.matches[first:].tolist()
-        return tuple(Epoch(start, end, min(pair)) for (start, end), pair in zip(pairwise(times), pairwise(sure), strict=True))
-
-
 class Course:
     """Boundaries, and what follows them.
 
     Attributes:
-        boundaries: so far.
+        positions: (k,) boundaries, samples of the stream's even grid, increasing.
+        matches: (k,) how well each matches the others, 0..1.
         period: samples; NaN before any answer.
         follower: finds the next boundaries; None without an answer, and on the work clock.
     """
@@ -99,7 +40,22 @@ class Course:
     def clear(self) -> None:
         """There are no epochs."""
         self.follower: Follower | None = None
-        self.boundaries = Boundaries()
+        self.positions: Array = np.empty(0)
+        self.matches: Array = np.empty(0)
+
+    @property
+    def last(self) -> float:
+        """The latest boundary; there must be one."""
+        return float(self.positions[-1])
+
+    def append(self, position: float, match: float) -> None:
+        """One more boundary, after all others."""
+        self.positions = np.append(self.positions, position)[-KEPT:]
+        self.matches = np.append(self.matches, match)[-KEPT:]
+
+    def _usual(self) -> float | None:
+        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any."""
+        return None if self.positions.size < 2 else typical(np.diff(self.positions), self._heard.quantum)
 
     def take_over(self, searched: Search) -> None:
         """The boundaries of an answer with verdict `epochs`, to be followed."""
@@ -116,11 +72,10 @@ class Course:
         self._tail = ended and self._work.busy_until - marks[-1] < 0.2 * period
         if inside.any():
             marks, matches = marks[inside], matches[inside]
-        before = self.boundaries.period(self._heard.quantum)
+        before = self._usual()
         if before is None or not same(period, before):
-            self.boundaries = Boundaries()
-        self.period = period
-        self.follower = None
+            self.clear()
+        self.period, self.follower = period, None
         if detection.clock == "wall" and period >= FEWEST_READINGS:
             begun = marks[marks - start > 0.25 * period]  # by choice
             try:
@@ -129,14 +84,18 @@ class Course:
                 self.follower = None
         if width > 1 and self.follower is not None:
             marks = np.array([self._sharpest(mark, self.follower) for mark in marks])
-        self.boundaries.merge(marks, matches, period)
+        # In the place of all between the first and the last of these.
+        keep = (self.positions < marks[0] - 0.5 * period) | (self.positions > marks[-1] + 0.5 * period)
+        merged = np.concatenate([self.positions[keep], marks])
+        order = np.argsort(merged, kind="stable")[-KEPT:]
+        self.positions, self.matches = merged[order], np.concatenate([self.matches[keep], matches])[order]
         if self.follower is not None:
-            self.follower.expect_after(self.boundaries.last)
+            self.follower.expect_after(self.last)
 
     def _sharpest(self, mark: float, follower: Follower) -> float:
         """A boundary as it was seen when its samples were still held, else as sharp as it can be seen now."""
-        seen = self.boundaries.near(mark, 0.05 * self.period)  # within 5 % a boundary is right
-        return follower.refined(mark) if seen is None else seen
+        seen = self.positions[np.abs(self.positions - mark) < 0.05 * self.period]  # within 5 % a boundary is right
+        return float(seen[np.argmin(np.abs(seen - mark))]) if seen.size else follower.refined(mark)
 
     def _marks(self, detection: Detection) -> tuple[Array, Array]:
         """Boundaries of an answer in samples, and how well they match."""
@@ -155,9 +114,9 @@ class Course:
         tail, self._tail = self._tail, False
         if self.follower is None:
             return False
-        if tail and self.boundaries.positions.size > 1:
-            self.boundaries.drop_last()
-            self.follower.expect_after(self.boundaries.last)
+        if tail and self.positions.size > 1:
+            self.positions, self.matches = self.positions[:-1], self.matches[:-1]
+            self.follower.expect_after(self.last)
             return True
         if idle:
             self.follower.expect_after(float(self._heard.now))
@@ -166,7 +125,7 @@ class Course:
     def unlike_since(self) -> float | None:
         """The sample from which on the last intervals are those of another job; None if they are not."""
         assert self.follower is not None
-        positions, period = self.boundaries.positions, self.follower.period
+        positions, period = self.positions, self.follower.period
         uneven = np.abs(np.diff(positions) / period - 1) > EVEN
         if uneven.size < UNLIKE or not uneven[-UNLIKE:].all():
             return None
@@ -178,7 +137,9 @@ class Course:
         assert self._heard.resampler.origin is not None
         # A reading that averages some samples shows a change on average so much later than one of a sample.
         origin = self._heard.resampler.origin - (self._heard.quantum - 1) * self._heard.step_s
-        epochs = self.boundaries.epochs(origin, self._heard.step_s, first)
+        times = (origin + self._heard.step_s * self.positions[first:]).tolist()
+        pairs = zip(pairwise(times), pairwise(self.matches[first:].tolist()), strict=True)
+        epochs = [Epoch(start, end, min(pair)) for (start, end), pair in pairs]
         period, near = self.period * self._heard.step_s, self._heard.quantum * self._heard.step_s
         holes = [(begin - near, end + near) for begin, end in self._heard.holes if end - begin > EVEN * period]
         return tuple(epoch for epoch in epochs if not any(_unseen(epoch, hole, period) for hole in holes))
@@ -187,7 +148,7 @@ class Course:
         """The answer with these epochs, and on the wall clock their mean."""
         assert answer.period_s is not None
         period = answer.period_s
-        if self.follower is not None and (usual := self.boundaries.period(self._heard.quantum)) is not None:
+        if self.follower is not None and (usual := self._usual()) is not None:
             self.period, period = usual, usual * self._heard.step_s
         jobs = (JobEpochs(period, epochs, answer.confidence), *answer.jobs[1:])
         return replace(answer, period_s=period, epochs=epochs, jobs=jobs)

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from epochcast.detector.methods.track import boundaries as track
 from epochcast.detector.methods.track.boundaries import AFTER, BEFORE
-from epochcast.detector.methods.track.grid import BEYOND, COMPRESSION, INSIDE, LONG_TAIL
-from epochcast.detector.methods.track.template import FLAT
+from epochcast.detector.methods.track.grid import Scale
+from epochcast.detector.methods.track.template import Matching, median_window, windows
 from epochcast.detector.stream.pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
@@ -16,10 +16,6 @@ BINS, TAUGHT_BY = 64, 12
 
 #: The first sample after a change is one behind it: it averages the interval that ends at its time. As in the tracker's grid.
 LAG = 1.0
-
-#: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended. The near end is
-#: the tracker's; the far one by choice, two periods and a half.
-NEAREST, FARTHEST = track.SHORTEST, 2.5
 
 #: A match this share of the usual one is a boundary, once SETTLED periods have brought no better one ...
 SURE, SETTLED = 0.7, 0.15
@@ -53,14 +49,14 @@ class Follower:
         self._before, self._after = max(2, round(BEFORE * length)), max(2, round(AFTER * length))
         since = max(0, int(boundaries[-TAUGHT_BY:][0] - period))
         first, bins = self._bins(since)
-        self._learn_scale(bins[0])
+        self._scales = [Scale(row) for row in np.nan_to_num(bins[0].astype(np.float64))]
         channels = self._normalised(bins).reshape(-1, bins.shape[2])
         starts = np.rint((boundaries + LAG - first) / self._width).astype(int) - self._before
         starts = starts[(starts >= 0) & (starts + self._before + self._after <= channels.shape[1])]
         if not starts.size:
             raise ValueError("no boundary is within the pyramid")
         self._learn_template(channels, starts)
-        matches = self._match(channels * self._gain[:, None])
+        matches = Matching(channels * self._gain[:, None]).correlate(self._template)
         self.usual = float(np.median(matches[starts]))
         self.expect_after(float(boundaries[-1]))
 
@@ -68,7 +64,7 @@ class Follower:
         """The last boundary is known from elsewhere: look for the next one."""
         self._last = boundary
         self._seen: list[tuple[float, float]] = []  # position and match
-        self._next = round((boundary + NEAREST * self.period) / self._width) - self._before
+        self._next = round((boundary + track.SHORTEST * self.period) / self._width) - self._before
 
     def advance(self) -> tuple[float, float] | None:
         """Look at what has arrived: the next boundary and its match, 0..1, or None as yet."""
@@ -81,7 +77,7 @@ class Follower:
         channels = self._normalised(bins).reshape(-1, bins.shape[2]) * self._gain[:, None]
         if channels.shape[1] < width:
             return None
-        matches = self._match(channels)
+        matches = Matching(channels).correlate(self._template)
         begin = first // self._width + self._before
         self._seen += [((begin + i) * self._width - LAG, float(match)) for i, match in enumerate(matches)]
         self._next = begin - self._before + matches.size
@@ -89,8 +85,8 @@ class Follower:
 
     @property
     def lost(self) -> bool:
-        """Whether the next boundary is so late that there will be none."""
-        return bool(self._seen) and self._seen[-1][0] > self._last + FARTHEST * self.period
+        """Whether the next boundary is so late that there will be none: the job has changed or ended."""
+        return bool(self._seen) and self._seen[-1][0] > self._last + track.LONGEST * self.period
 
     def _decide(self) -> tuple[float, float] | None:
         position, match = np.array(self._seen).T
@@ -129,33 +125,14 @@ class Follower:
         first, bins = self._pyramid.window(self._level, since)
         return first, pooled(bins, self._width // FACTOR**self._level)
 
-    def _learn_scale(self, means: NDArray[np.float32]) -> None:
-        """Bounds, mean and deviation per metric, as the tracker's grid has them."""
-        means = np.nan_to_num(means.astype(np.float64))
-        low, high = np.percentile(means, INSIDE, axis=1)
-        self._low, self._high = low - BEYOND * (high - low), high + BEYOND * (high - low)
-        clipped = np.clip(means, self._low[:, None], self._high[:, None])
-        # Long tails (bursts of traffic) are compressed.
-        self._tail = np.where((low >= 0) & (high > LONG_TAIL * np.median(clipped, axis=1)) & (high > 0), high, np.nan)
-        self._centre, self._scale = np.zeros(low.size), np.ones(low.size)
-        even = self._normalised(means[None])[0]
-        deviation = even.std(axis=1)
-        self._centre = even.mean(axis=1)
-        self._scale = np.where(deviation > 1e-9 * np.abs(even).max(axis=1), deviation, np.inf)
-
-    def _normalised(self, bins: NDArray[np.float32] | Array) -> Array:
-        """(statistics, metrics, n) in the units of `_learn_scale`."""
-        values = np.clip(np.nan_to_num(bins.astype(np.float64)), self._low[:, None], self._high[:, None])
-        tail = ~np.isnan(self._tail)
-        if tail.any():
-            values[:, tail] = np.log1p(np.maximum(values[:, tail], 0) / self._tail[tail, None] * COMPRESSION)
-        return np.asarray((values - self._centre[:, None]) / self._scale[:, None])
+    def _normalised(self, bins: NDArray[np.float32]) -> Array:
+        """(statistics, metrics, n) as channels."""
+        return np.stack([scale(np.nan_to_num(bins[:, row])) for row, scale in enumerate(self._scales)], axis=1)
 
     def _learn_template(self, channels: Array, starts: NDArray[np.int64]) -> None:
-        views = np.lib.stride_tricks.sliding_window_view(channels, self._before + self._after, axis=1)
-        around = views[:, starts].transpose(1, 0, 2)
+        around = windows(channels, starts, self._before + self._after)
         around = around - around.mean(axis=2, keepdims=True)
-        template = np.median(around, axis=0)
+        template = median_window(around)
         template -= template.mean(axis=1, keepdims=True)
         # How much of what a channel does around boundaries is the same each time; one boundary does not show it.
         # The least weight, 0.01, is by choice.
@@ -164,17 +141,7 @@ class Follower:
         weights = np.where(power > 1e-9, np.clip(same, 0.01, 1) ** 2, 0.0)
         self._gain = np.sqrt(weights / max(weights.sum(), 1e-12))
         self._template = template * self._gain[:, None]
-        self._floor = FLAT * self._template.shape[1] * float((channels.var(axis=1) * self._gain**2).sum())
         near = max(1, min(self._before, self._after) // 3)
         at = self._before
         change = self._template[:, at : at + near].mean(axis=1) - self._template[:, at - near : at].mean(axis=1)
         self._change = (change * self._gain).reshape(3, -1).sum(axis=0)
-
-    def _match(self, channels: Array) -> Array:
-        """Normalised cross-correlation of the template with every window, (c, n) -> (n - w + 1,)."""
-        width = self._template.shape[1]
-        views = np.lib.stride_tricks.sliding_window_view(channels, width, axis=1)
-        product = np.einsum("cnw,cw->n", views, self._template)
-        energy = np.einsum("cnw,cnw->n", views, views) - (views.sum(axis=2) ** 2).sum(axis=0) / width
-        energy = np.maximum(energy, self._floor)
-        return np.asarray(product / np.sqrt(energy * (self._template**2).sum() + 1e-12))

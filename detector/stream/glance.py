@@ -2,9 +2,8 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
 
-from epochcast.detector.filters import best_third, prominent_peaks
+from epochcast.detector.filters import best_third, prominent_peaks, running_mean
 from epochcast.detector.methods.track.periods import autocorrelation
 
 Array = NDArray[np.float64]
@@ -27,7 +26,7 @@ def cycles(bins: NDArray[np.float32]) -> Array:
     n = channels.shape[1]
     low, high = np.percentile(channels, [2, 98], axis=1)  # outliers, by choice
     channels = np.clip(channels, low[:, None], high[:, None])
-    channels = channels - uniform_filter1d(channels, n // 2, axis=1, mode="nearest")
+    channels = channels - running_mean(channels, n // 2)
     fused = best_third(autocorrelation(channels, int(n / FEWEST) + 2))
     height = max(HEIGHT, 2 / np.sqrt(n))
     peaks = prominent_peaks(fused, height)

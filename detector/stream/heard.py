@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 #: 0039.
 MOST_BINS = 512
 
-#: Holes that are remembered. By choice: memory.
-MOST_HOLES = 1024
+#: Holes, and boundaries of epochs, that are remembered; the oldest go first. By choice: memory.
+KEPT = 1024
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Heard:
         metrics = len(self.metrics)
         self.resampler.begin_anew()
         self.pyramid = Pyramid(metrics)
-        self.holes: deque[tuple[float, float]] = deque(maxlen=MOST_HOLES)
+        self.holes: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._waiting = np.empty((2 * metrics + 1, 0))
         self._counts = np.zeros(metrics + 1)  # changes of each metric, and rows
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from epochcast.detector.epochs import Detection
 from epochcast.detector.methods.track.grid import BUSY_SAMPLES, FEWEST_SAMPLES
 from epochcast.detector.methods.track.periods import same
-from epochcast.detector.stream.course import KEPT, Course
+from epochcast.detector.stream.course import Course
 from epochcast.detector.stream.glance import BINS as GLANCE_BINS
 from epochcast.detector.stream.glance import cycles
-from epochcast.detector.stream.heard import MOST_BINS, Heard, Search, alike
+from epochcast.detector.stream.heard import KEPT, MOST_BINS, Heard, Search, alike
 from epochcast.detector.stream.pyramid import FACTOR, pooled
 from epochcast.detector.stream.work import StreamActivity, parting
 
@@ -24,9 +24,10 @@ FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.25
 #: it, or on the work clock, where only searches find boundaries, by STEADY.
 CONFIRM, DOUBT, UNSEEN, STEADY = 1.1, 1.5, 4.0, 1.25
 
-#: CPU seconds of a search, about, and for each of its bins, and the share of a core that one stream may spend on searches for
-#: which there is no other reason: eight of them half a per cent, with what else they do. Slow telemetry has much to spare.
-SEARCH_S, BIN_S, SHARE = 0.1, 1e-4, 4e-4
+#: CPU seconds of a search, about, and for each of its bins, how many times as long a thorough one takes (it searches the other
+#: clock, too), and the share of a core that one stream may spend on searches for which there is no other reason: eight of them
+#: half a per cent, with what else they do. Slow telemetry has much to spare.
+SEARCH_S, BIN_S, THOROUGH, SHARE = 0.1, 1e-4, 2, 4e-4
 
 #: Fewer epochs are no answer yet: their length is known to some per cent only.
 FEWEST = 3
@@ -90,13 +91,13 @@ class PresentJob:
             return
         if (boundary := course.follower.advance()) is not None:
             assert self.answer is not None
-            course.boundaries.append(*boundary)
-            epochs = (*self.answer.epochs, *course.epochs(course.boundaries.positions.size - 2))
+            course.append(*boundary)
+            epochs = (*self.answer.epochs, *course.epochs(course.positions.size - 2))
             self.answer = course.with_epochs(self.answer, epochs[1 - KEPT :])
             if (since := course.unlike_since()) is not None:
                 self._lose(since)
         elif course.follower.lost and self._work.idle <= BUSY_SAMPLES:
-            self._lose(course.boundaries.last)
+            self._lose(course.last)
 
     def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
@@ -118,7 +119,7 @@ class PresentJob:
         """Search if the answer may change."""
         length = self._heard.now - self._work.start
         grown = length / max(FIRST, self._searched)
-        spare = grown > CONFIRM and self._spent + SEARCH_S + BIN_S * length < SHARE * length * self._heard.step_s
+        spare = grown > CONFIRM and self._spent + THOROUGH * (SEARCH_S + BIN_S * length) < SHARE * length * self._heard.step_s
         if self._latest is not None and self._latest.verdict == "epochs" and not alike(self._latest, self.answer):
             due = grown > (DOUBT if self.has_epochs else CONFIRM)
         elif self.has_epochs:
@@ -151,7 +152,7 @@ class PresentJob:
         self._rested = True
         known = self._latest if self.answer is None else self.answer
         worked, course = self._work.busy_until, self.course
-        unended = course.follower is not None and worked - course.boundaries.last > course.period / 2
+        unended = course.follower is not None and worked - course.last > course.period / 2
         if unended or worked - self._work.start > ENDED * self._searched:
             self._full_search = self._track(self._since, thorough=True)
             if (
@@ -258,7 +259,7 @@ class PresentJob:
         """Search what is held from sample `since` on, in bins fit for the present answer, or as `detect` would."""
         widest = max(1.0, self.course.period / RESOLVED) if self.has_epochs and not thorough else np.inf
         searched = self._heard.search(since, widest=widest, thorough=thorough)
-        self._spent += SEARCH_S + BIN_S * (0 if searched is None else searched.bins)
+        self._spent += (THOROUGH if thorough else 1) * (SEARCH_S + BIN_S * (0 if searched is None else searched.bins))
         return searched
 
     def _update_epochs(self) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import EVEN
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES
-from epochcast.detector.signals import COUNTERS, LARGEST, vector
+from epochcast.detector.signals import COUNTERS, LARGEST, carried, vector
 from epochcast.detector.stream.work import hole_s
 
 Array = NDArray[np.float64]
@@ -67,7 +67,7 @@ class Resampler:
             time, table = time[later], table[:, later]
         if not time.size:
             return np.empty((len(self.metrics), 0)), np.empty((len(self.metrics) + 1, 0))
-        filled = _carried(np.concatenate([self._reading[:, None], table], axis=1))
+        filled = carried(np.concatenate([self._reading[:, None], table], axis=1))
         new = np.ones((len(self.metrics) + 1, time.size))
         new[:-1] = np.abs(np.diff(filled, axis=1)) > 0  # NaN, before the first reading, is not
         values = filled[:, 1:].copy()
@@ -102,7 +102,7 @@ class Resampler:
         rates[0] = self._rate[row]
         growth = np.diff(np.concatenate([self._reading[row, None], column[read]]))
         rates[1 + read] = np.maximum(growth, 0) / np.diff(np.concatenate([self._read_at[row, None], time[read]]))
-        rates = _carried(rates[None])[0, 1:]
+        rates = carried(rates[None])[0, 1:]
         if read.size:
             self._read_at[row], self._rate[row] = time[read[-1]], rates[-1]
         return rates
@@ -129,11 +129,3 @@ class Resampler:
             metric, at = np.argwhere(beyond)[0]
             raise InputError(f"metric {self.metrics[metric]!r} holds {table[metric, at]}: give NaN where there is no reading")
         return times, table
-
-
-def _carried(table: Array) -> Array:
-    """Readings carried forward along the rows."""
-    if not np.isnan(table).any():
-        return table
-    at = np.where(np.isnan(table), 0, np.arange(table.shape[1]))
-    return np.take_along_axis(table, np.maximum.accumulate(at, axis=1), axis=1)

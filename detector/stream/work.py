@@ -4,11 +4,9 @@ Rest is counted in samples, and next to its like, as in the tracker's grid: read
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.grid import (
@@ -22,7 +20,7 @@ from epochcast.detector.methods.track.grid import (
     RATIOS,
     busy_stretches,
 )
-from epochcast.detector.signals import PREFERENCE, Signals
+from epochcast.detector.signals import Signals
 from epochcast.detector.stream.pyramid import FACTOR, Pyramid
 
 #: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
@@ -46,46 +44,9 @@ def hole_s(step_s: float) -> float:
     return max(HOLE_S, HOLE_SAMPLES * step_s)
 
 
-@dataclass(frozen=True)
-class WorkSpan:
-    """When the device worked.
-
-    Attributes:
-        begin, end: bins, `end` excluded.
-        threshold: of the activity's mean over `watched` samples.
-    """
-
-    begin: int
-    end: int
-    threshold: float
-
-
 def watched(samples: int) -> int:
     """Samples to average so that the mean shows work, out of `samples`: as many as the tracker takes."""
     return max(1, min(BUSY_SAMPLES, round(BUSY_PART * samples)))
-
-
-def work_in(activity: NDArray[np.float64], name: str) -> WorkSpan | None:
-    """From the first to the last of the tracker's busy stretches; None if nothing was ever done.
-
-    Rest before all work is left out first: of a job that has only just begun, the tracker's percentile would see rest alone.
-
-    Args:
-        activity: (n,) main metric, on even bins.
-        name: of the metric.
-    """
-    if activity.size < 2:
-        return None
-    level = running_mean(activity, watched(activity.size))
-    floor = 0.0 if name in RATIOS else float(level.min())
-    above = np.flatnonzero(level > floor + BUSY_SHARE * (float(level.max()) - floor))
-    if not above.size:
-        return None
-    first = min(int(above[0]), activity.size - 2)
-    rest = activity[first:]
-    stretches = busy_stretches(Signals(np.arange(float(rest.size)), {name: rest}, {name: 1.0}))
-    threshold = floor + BUSY_SHARE * (float(np.percentile(level[first:], 90)) - floor)
-    return WorkSpan(first + min(stretches)[0], first + max(stretches)[1] + 1, threshold)
 
 
 def parting(before: int, pauses: Sequence[int]) -> float:
@@ -96,20 +57,6 @@ def parting(before: int, pauses: Sequence[int]) -> float:
 def usual(pauses: Sequence[int]) -> float:
     """Samples of rest that are nothing new to a job with such pauses; 0 without any."""
     return PAUSE_RATIO * sorted(pauses)[-min(PAUSE_RANK, len(pauses))] if pauses else 0.0
-
-
-def main_metric(metrics: Sequence[str], values: NDArray[np.float32]) -> int:
-    """Row of the metric that stands for the device's activity, as `Signals.main`.
-
-    Args:
-        metrics: m names.
-        values: (m, n), NaN before a metric's first reading.
-    """
-    read = [not np.isnan(row).all() for row in values]
-    for name in PREFERENCE:
-        if name in metrics and read[metrics.index(name)]:
-            return metrics.index(name)
-    return next((i for i, row in enumerate(values) if read[i] and np.ptp(np.nan_to_num(row)) > 0), 0)
 
 
 class StreamActivity:
@@ -126,7 +73,7 @@ class StreamActivity:
         self.start = self.begun = self.busy_until = 0
         self.threshold = 0.0
         self._metrics, self._pyramid = metrics, pyramid
-        self._main = 0
+        self._main = metrics[0]
         self._pauses: list[int] = []  # the longest rests of the device, whether they parted jobs or not: what recurs does not
 
     @property
@@ -151,19 +98,33 @@ class StreamActivity:
 
     @property
     def _is_ratio(self) -> bool:
-        return self._metrics[self._main] in RATIOS
+        return self._main in RATIOS
 
     def settle(self) -> bool:
         """What working means, when the job's work began, and until when it lasted; whether there was long rest before it."""
         level = max(1, self._pyramid.finest(self.start))
         first, bins = self._pyramid.window(level, self.start)
-        self._main = main_metric(self._metrics, bins[0])
-        work = work_in(np.nan_to_num(bins[0, self._main].astype(np.float64)), self._metrics[self._main])
-        if work is None:
+        read = {
+            name: np.nan_to_num(row.astype(np.float64))
+            for name, row in zip(self._metrics, bins[0], strict=True)
+            if not np.isnan(row).all()
+        }
+        if not read or bins.shape[2] < 2:
             return False
-        self.begun = first + FACTOR**level * work.begin
-        self.threshold = work.threshold
-        self.busy_until = max(self.busy_until, first + FACTOR**level * work.end)
+        self._main = Signals(np.empty(0), read, {}).main()
+        activity = read[self._main]
+        mean = running_mean(activity, watched(activity.size))
+        floor = 0.0 if self._is_ratio else float(mean.min())
+        above = np.flatnonzero(mean > floor + BUSY_SHARE * (float(mean.max()) - floor))
+        if not above.size:
+            return False
+        # Rest before all work is left out: of a job that has only just begun, the tracker's percentile would see rest alone.
+        begin = min(int(above[0]), activity.size - 2)
+        rest = activity[begin:]
+        stretches = busy_stretches(Signals(np.arange(float(rest.size)), {self._main: rest}, {}))
+        self.threshold = floor + BUSY_SHARE * (float(np.percentile(mean[begin:], 90)) - floor)
+        self.begun = first + FACTOR**level * (begin + min(stretches)[0])
+        self.busy_until = max(self.busy_until, first + FACTOR**level * (begin + max(stretches)[1] + 1))
         return self.begun - self.start > PAUSE_LEAST
 
     def watch(self, rests: float) -> Literal["another", "idle", "rested", "no change"]:
@@ -183,7 +144,7 @@ class StreamActivity:
         _, bins = self._pyramid.window(1, now - width)
         idle = self.idle
         weaker = idle > self.idle_after and self._is_ratio
-        if not np.nan_to_num(bins[0, self._main]).mean() > self.threshold * (WEAKER if weaker else 1):
+        if not np.nan_to_num(bins[0, self._metrics.index(self._main)]).mean() > self.threshold * (WEAKER if weaker else 1):
             return "no change"
         pause, parts = idle - width, max(parting(self.busy_until - self.start, self._pauses), rests)
         if 0 < pause <= PAUSE_MOST:

@@ -98,6 +98,14 @@ def test_evaluations_within_an_epoch() -> None:
     assert cycles["epoch"].period_s == pytest.approx(40.5, rel=0.02)
 
 
+def test_short_rests_within_the_distance_of_evaluations_end_epochs() -> None:
+    """An evaluation of 22 s after every fourth epoch: in seconds of work nothing else shows."""
+    parts = epochs(16, 45, lambda i: [*([(VALIDATE, 22.0)] if i % 4 == 3 else []), (IDLE, 0.5)], seed=1)
+    found = detect(*trace(parts))
+    assert (found.unit, found.period_s) == ("epoch", pytest.approx(45.5, rel=0.03))
+    assert named(found)["evaluation"].period_s == pytest.approx(204, rel=0.03)
+
+
 def test_steps_within_an_epoch() -> None:
     rng = np.random.default_rng(3)
     step = [(TRAIN, 0.9), (VALIDATE, 0.5)]

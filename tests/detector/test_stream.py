@@ -10,7 +10,7 @@ import pytest
 from epochcast.detector import Detection, Epoch, InputError, detect
 from epochcast.detector.epochs import JobEpochs
 from epochcast.detector.stream import Stream, heard
-from epochcast.detector.stream.course import KEPT
+from epochcast.detector.stream.heard import KEPT
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from lab.evaluate.detection import boundary_f1
 from lab.simulator import SimulatedTrace, simulate

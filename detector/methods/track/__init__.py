@@ -15,8 +15,8 @@ from epochcast.detector.clock import GPU_METRICS, Clock
 from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
-from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
-from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find, within
+from epochcast.detector.methods.track.boundaries import CLOSE, change, refined, typical
+from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, bounded, find, within
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
 from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
@@ -70,10 +70,9 @@ def detect(
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
-        the match of the boundary template, about -1..1; one value per candidate period: `candidate_period` [s of the clock] and
-        `candidate_quality`; `template`, (w,) the strongest channel around a boundary, and `template_time`, (w,) seconds of the
-        clock from it (what was found on the other clock, at its mean speed). They stay when it abstains; a cycle found
-        by folding has none.
+        the match of the boundary template, about -1..1 (none of a cycle found by folding); and one value per candidate period:
+        `candidate_period` [s of the clock; of the other one, at its mean speed] and `candidate_quality`. They stay when it
+        abstains.
 
     Raises:
         InputError: a parameter out of bounds.
@@ -89,10 +88,11 @@ def detect(
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    cycles = [_named(signals, job, shortest_epoch_s, search) for job in jobs]
+    cycles = [_named(signals, job, shortest_epoch_s, search, searches) for job in jobs]
     if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
-        its = next((own for each in searches if (own := each.of_period(epoch.period_s, search.confidence))), None)
+        others = (each.of_period(epoch.period_s, search.confidence, _boundaries(jobs[0])) for each in searches)
+        its = next((each for each in others if each), None)
         if its is not None:
             search, jobs = its, [its.job(its.cycle, signals)]
             cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is epoch else cycle for cycle in cycles[0])]
@@ -156,8 +156,7 @@ class _Search:
     def scores(self, clock: Clock) -> dict[str, NDArray[np.float64]]:
         """What plots need, on the requested clock."""
         scores = dict(self.cycle.curves)
-        for name in {"candidate_period", "template_time"} & scores.keys():
-            scores[name] = scores[name] * self.seconds_of(clock)
+        scores["candidate_period"] = scores["candidate_period"] * self.seconds_of(clock)
         if "similarity" in scores:
             at = self.grid.reading(scores.pop("similarity_at"))
             scores["similarity"] = np.interp(self.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
@@ -215,18 +214,27 @@ class _Search:
         others = (build(signals, self.clock, each) for each in busy_stretches(signals) if each != self.stretch)
         return [epoch for grid in others if grid for epoch in _again(signals, self.clock, grid, self.cycle.period)]
 
-    def of_period(self, period_s: float, confidence: float) -> "_Search | None":
-        """This search with a cycle of another period [wall s], as sure as told; None where it cannot be followed."""
+    def of_period(self, period_s: float, confidence: float, outer: NDArray[np.float64]) -> "_Search | None":
+        """This search with a cycle of another period [wall s], as sure as told; None where it cannot be followed.
+
+        Args:
+            period_s: of the cycle.
+            confidence: 0..1.
+            outer: boundaries [unix s] of a longer one, which may hold it.
+        """
         period = period_s / self.seconds_of(clocks.wall(self.clock.time))
-        more = again(self.grid, period)
-        if more is None:
-            return None
-        boundaries, match = more
-        usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
-        if not same(usual, period):
-            return None
-        cycle = replace(self.cycle, period=usual, boundaries=boundaries, match=match, confidence=confidence)
-        return replace(self, cycle=cycle, parts=())
+        known = again(self.grid, period)
+        parts = (bounded(self.grid, track) for track in within(self.grid, self.samples(outer)))
+        for boundaries, match in parts if known is None else [known]:
+            usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
+            if same(usual, period):
+                cycle = replace(self.cycle, period=usual, boundaries=boundaries, match=match, confidence=confidence)
+                return replace(self, cycle=cycle, parts=())
+        return None
+
+    def samples(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Places of unix seconds in the grid, fractional samples."""
+        return np.asarray((self.clock.at(times) - self.grid.start) / self.grid.step)
 
     def seconds_of(self, clock: Clock) -> float:
         """Seconds of a clock per second of the searched clock, on average over the grid; 1 if they are the same."""
@@ -244,15 +252,27 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search) -> tuple[Cycle, ...]:
+def _named(
+    signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search, searches: list[_Search]
+) -> tuple[Cycle, ...]:
     """What the cycles of a job are."""
-    boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
+    boundaries = _boundaries(job)
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
     if search.parts:
         return name_cycles(signals, boundaries, job.period_s, job.confidence)
-    inner = [search.clock.to_wall(search.grid.reading(marks)) for marks in within(search.grid, search.cycle)]
+    # In seconds of work nothing rests: what only a rest ends shows on the wall clock.
+    shown = next((each for each in searches if each.clock.name == "wall"), search)
+    inner = (
+        shown.clock.to_wall(shown.grid.reading(refined(shown.grid.values, track, shown.grid.lag)))
+        for track in within(shown.grid, shown.samples(boundaries))
+    )
     return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
+
+
+def _boundaries(job: JobEpochs) -> NDArray[np.float64]:
+    """Of its epochs [unix s]."""
+    return np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
 
 
 def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:

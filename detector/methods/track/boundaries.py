@@ -25,9 +25,6 @@ SHORTEST, LONGEST = 0.55, 2.3
 #: Lengths this close to their median, or within so many samples of it, are averaged. By choice.
 CLOSE, CLOSE_SAMPLES = 0.03, 2
 
-#: A first interval longer than so many usual ones holds setup. By choice.
-SLOW_FIRST = 1.25
-
 #: Both ends of a length are quantised; with some noise it may be off by so many quanta. By choice.
 QUANTA = 1.5
 
@@ -165,7 +162,7 @@ def _weights(channels: NDArray[np.float64], length: float) -> tuple[NDArray[np.i
     excess = each[:, max(0, lag - 1) : lag + 2].max(axis=1) - each[:, max(1, round(0.3 * length)) :].mean(axis=1)
     weights = np.maximum(excess, 0.0) ** 2
     kept = np.argsort(-weights, kind="stable")[:CHANNELS]
-    kept = np.sort(kept[weights[kept] > 0.02 * weights.max()])  # by choice
+    kept = np.sort(kept[weights[kept] > 0])
     return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept]
 
 
@@ -246,21 +243,19 @@ def _fit(
     elsewhere = np.concatenate(within)
     contrast = alike - (float(np.percentile(elsewhere, 95)) if elsewhere.size else 0.0)
 
-    # A first epoch may be slower (caches, autotuning): it counts, but not against the evenness.
     # The parts between the stretch's ends and their nearest boundaries also count, if they are about as long.
     lead = EDGE_SHORTEST <= boundaries[0] / length <= EDGE_LONGEST
     tail = EDGE_SHORTEST <= (n - boundaries[-1]) / length <= EDGE_LONGEST
     marks = np.concatenate([[0.0] if lead else [], boundaries, [float(n)] if tail else []])
     intervals = np.diff(marks)
-    settled = intervals[1:] if intervals.size > 3 and intervals[0] > SLOW_FIRST * np.median(intervals) else intervals
-    median = float(np.median(settled))
-    even = np.abs(settled / median - 1) <= EVEN
-    spread = float(np.median(np.abs(settled - median))) / median
+    median = float(np.median(intervals))
+    even = np.abs(intervals / median - 1) <= EVEN
+    spread = float(np.median(np.abs(intervals - median))) / median
     covered = min(1.0, (marks[-1] - marks[0] + length) / n)
     # The formula and its constants: research notes.
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
-    return typical(settled), float(min(1.0, quality)), int(intervals.size)
+    return typical(intervals), float(min(1.0, quality)), int(intervals.size)
 
 
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:

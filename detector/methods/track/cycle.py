@@ -1,14 +1,13 @@
 """The best cycle of a grid: two scorers, an even fold and a track of boundaries, share their candidates and one choice."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.detector.confidence import confidence
-from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.boundaries import Track, follow, refined, typical
 from epochcast.detector.methods.track.ends import with_ends
 from epochcast.detector.methods.track.fold import (
@@ -28,9 +27,6 @@ Array = NDArray[np.float64]
 
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
-
-#: A track of less quality is also tried on running means over so small a part of the period. By choice (decision 0036).
-CLEAR, SMOOTHED = 0.6, 16
 
 #: A known cycle needs this quality to be there again. By choice.
 AGAIN = 0.3
@@ -106,7 +102,7 @@ def find(grid: Grid) -> TrackedCycle | None:
     folded = _folds(folding)
     # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
     long = [each.period * grid.over for each in folded if each.period >= FEWEST_READINGS]
-    tracks = [track for period in long if (track := _followed(grid.values, period, grid.over)) is not None]
+    tracks = [track for period in long if (track := follow(_middle(grid.values, period), period)) is not None]
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
     if not hypotheses:
         return None
@@ -141,16 +137,12 @@ def find(grid: Grid) -> TrackedCycle | None:
         period = float(np.diff(cycle.boundaries).mean()) * grid.step
         return replace(cycle, period=period, match=np.ones(cycle.boundaries.size))
     if _middle(grid.values, track.samples) is not grid.values:
-        track = _followed(grid.values, track.samples, grid.over, most=None) or track
+        track = follow(grid.values, track.samples) or track
     inner = refined(grid.values, track, grid.lag)
     boundaries, match = with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
     curves |= {
         "similarity_at": np.asarray((np.arange(track.similarity.size) + 0.5) * track.size - 0.5, dtype=np.float64),
         "similarity": track.similarity,
-        "template": track.template[int(np.argmax(track.weights))] / np.sqrt(track.weights.max()),
-        "template_time": np.asarray(
-            (np.arange(track.template.shape[1]) - track.before) * track.size * grid.step, dtype=np.float64
-        ),
     }
     # The ends are less exact than matched boundaries, and count where there are few of these.
     period = typical(np.diff(inner if inner.size > 3 else boundaries), grid.quantum) * grid.step
@@ -164,31 +156,42 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
         grid: of that stretch.
         period: seconds of the clock.
     """
-    track = _followed(grid.values, period / grid.step, grid.over, most=None)
+    track = follow(grid.values, period / grid.step)
     if track is None or track.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
-    return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
+    return bounded(grid, track)
 
 
-def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
-    """Boundaries [fractional samples] of clear shorter cycles, of which each of a grid's holds as many, at the same places.
+def bounded(grid: Grid, track: Track) -> tuple[Array, Array]:
+    """Boundaries [fractional samples] of a track, its ends included, and their matches."""
+    inner = refined(grid.values, track, grid.lag)
+    return with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
+
+
+def within(grid: Grid, edges: Array) -> Iterator[Track]:
+    """Shorter cycles, of which most of a longer one's hold as many, at the same places.
 
     Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
+
+    Args:
+        grid: that is searched.
+        edges: (k,) boundaries of the longer cycle, fractional samples.
     """
-    found = []
-    for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
-        track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
-        if track is None or track.quality < CLEAR or _evidence(track, grid) <= 0:
+    length = float(np.median(np.diff(edges)))
+    for period in (length / (count + 0.5) for count in PARTS):
+        track = follow(grid.values, period) if period >= FEWEST_READINGS * grid.over else None
+        if track is None or track.quality < AGAIN:
             continue
         marks = refined(grid.values, track, grid.lag)
-        edges = outer.boundaries - track.samples / 2
-        counts = np.histogram(marks, edges)[0]
+        # Half a period before the first one of most: none is so near to this that it is now in one, now in the next.
+        begins = edges - track.samples
+        begins += np.median(marks[np.searchsorted(marks[:-1], begins)] - begins) - track.samples / 2
+        counts = np.histogram(marks, begins)[0]
         usual = int(np.quantile(counts, 1 - ALIKE, method="lower"))
-        starts = np.searchsorted(marks, edges[:-1])[counts >= usual]
-        places = marks[starts[:, None] + np.arange(usual)] - edges[:-1][counts >= usual, None]
+        starts = np.searchsorted(marks, begins[:-1])[counts >= usual]
+        places = marks[starts[:, None] + np.arange(usual)] - begins[:-1][counts >= usual, None]
         if usual in PARTS and places.std(axis=0).max() < SCATTER * track.samples:
-            found.append(marks)
-    return found
+            yield track
 
 
 def _folds(folding: Folding) -> list[_Hypothesis]:
@@ -303,17 +306,6 @@ def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]
         tested = FEWEST_FOLDED <= rival.period / scale <= rest.samples / FEWEST_CYCLES
         left = min(left, rest.evidence(rival.period / scale) if tested else 0.0)
     return max(0.0, left) + TRACKED * rival.tracked
-
-
-def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH) -> Track | None:
-    """The track of a period [samples of the grid] over `most` periods; of running means where it hardly stands out of noise."""
-    piece = values if most is None else _middle(values, period)
-    track = follow(piece, period)
-    width = round(period / SMOOTHED)
-    if width <= over or (track is not None and track.quality >= CLEAR):
-        return track
-    smooth = follow(running_mean(piece, width), period)
-    return track if smooth is None or (track is not None and smooth.quality <= track.quality) else smooth
 
 
 def _middle(values: Array, period: float) -> Array:

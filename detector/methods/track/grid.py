@@ -140,11 +140,13 @@ def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | No
     per_unit = unit if clock.name == "wall" else float(last - first) / length
     on = Clock(clock.name, signals.time, places if clock.name == "wall" else (clock.reading - first) / per_unit)
     even = on.reading[stretch[0]] + np.arange(count) * ((on.reading[stretch[1]] - on.reading[stretch[0]]) / (count - 1))
-    channels = {
-        name: row
-        for name in sorted(signals.metrics)  # the order of columns must not decide anything
-        if (row := _normalised(on.resample(name, signals.metrics[name], even))) is not None
-    }
+    channels = {}
+    for name in sorted(signals.metrics):  # the order of columns must not decide anything
+        row = on.resample(name, signals.metrics[name], even)
+        if (rare := _rare_events(row)) is not None:
+            channels[name] = (rare - rare.mean()) / rare.std()
+        elif (scale := Scale(row)).varies:
+            channels[name] = scale(row)
     names = _prompt(list(channels), signals)
     if not names:
         return None
@@ -211,20 +213,24 @@ def _parted(
     return starts[np.append(True, apart)], stops[np.append(apart, True)]
 
 
-def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Outliers clipped, long tails compressed, mean 0, standard deviation 1; None if it does not vary."""
-    row = _rare_events(values)
-    if row is None:
+class Scale:
+    """How a metric becomes a channel: outliers clipped, long tails compressed, mean 0, standard deviation 1; from (n,)."""
+
+    def __init__(self, values: NDArray[np.float64]) -> None:
         low, high = np.percentile(values, INSIDE)
-        margin = BEYOND * (high - low)
-        row = np.clip(values, low - margin, high + margin)
-        if low >= 0 and high > LONG_TAIL * np.median(row):
-            scale = high if high > 0 else 1.0
-            row = np.log1p(np.maximum(row, 0.0) / scale * COMPRESSION)
-    spread = row.std()
-    if not spread > 1e-9 * max(1e-300, float(np.abs(row).max())):
-        return None
-    return np.asarray((row - row.mean()) / spread)
+        self._ends = low - BEYOND * (high - low), high + BEYOND * (high - low)
+        self._tail = high if low >= 0 and high > LONG_TAIL * np.median(values) else None
+        row = self._shaped(values)
+        self.varies = bool(row.std() > 1e-9 * max(1e-300, float(np.abs(row).max())))
+        self._mean, self._spread = row.mean(), row.std() if self.varies else np.inf
+
+    def __call__(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """The channel of any values; 0 if those that it was learnt from do not vary."""
+        return np.asarray((self._shaped(values) - self._mean) / self._spread)
+
+    def _shaped(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        row = np.clip(np.asarray(values, dtype=np.float64), *self._ends)
+        return row if self._tail is None else np.log1p(np.maximum(row, 0.0) / self._tail * COMPRESSION)
 
 
 def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -3,7 +3,7 @@
 And how much of each the GPU waits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +55,7 @@ def name_cycles(
     period: float,
     confidence: float,
     k_open: tuple[int, ...] = (),
-    inner: Sequence[Array] = (),
+    inner: Iterable[Array] = (),
 ) -> tuple[Cycle, ...]:
     """The cycles of a job, from short to long, where one of them is known.
 
@@ -78,10 +78,13 @@ def name_cycles(
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
-        for marks in inner:
-            if len(cycles) == 1 and (parts := mean_cycle(signals, does, marks, step_s)) is not None:
-                made_of = _nested(mean, period, confidence, does, share, (parts, float(np.median(np.diff(marks)))))
-                cycles = made_of if made_of[-1].kind != "unknown" else cycles
+        for marks in inner if len(cycles) == 1 else ():
+            if (parts := mean_cycle(signals, does, marks, step_s, boundaries)) is None:
+                continue
+            made_of = _nested(mean, period, confidence, does, share, (parts, float(np.median(np.diff(marks)))))
+            if len(made_of) > 1 and made_of[-1].kind != "unknown":
+                cycles = made_of
+                break
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
     # Where a cycle within is another, what recurs in it is no epoch.

@@ -52,8 +52,13 @@ class MeanCycle:
     changes: dict[str, float]
 
 
-def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s: float | None) -> MeanCycle | None:
-    """The mean cycle between boundaries [unix s], (k,), k >= 3; None where cycles have too few samples."""
+def mean_cycle(
+    signals: Signals, does: TraceActivity, boundaries: Array, step_s: float | None, outer: Array | None = None
+) -> MeanCycle | None:
+    """The mean cycle between boundaries [unix s], (k,), k >= 3; None where cycles have too few samples.
+
+    Cycles at whose end a longer one ends are left out, where its boundaries are given: something else happens there.
+    """
     time = signals.time
     interval = float(np.median(np.diff(time)))
     lengths = np.diff(boundaries)
@@ -61,7 +66,9 @@ def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s:
     bins = int(min(BINS, period / (SAMPLES * interval)))
     if bins < FEWEST_BINS:
         return None
-    _, place, inside = places_in(time, boundaries, bins)
+    cycle, place, inside = places_in(time, boundaries, bins)
+    if outer is not None:
+        inside &= np.abs(outer - boundaries[1:, None]).min(axis=1)[cycle] > period / 2
 
     def share(what: NDArray[np.bool_]) -> Array:
         return np.bincount(place[inside], what[inside], bins) / np.maximum(1, np.bincount(place[inside], minlength=bins))
