@@ -133,7 +133,8 @@ def _read_skypilot(
     read: pd.DataFrame, source: str, catalog: Catalog, cloud: str | None, day: date | None
 ) -> tuple[list[Instance], list[str]]:
     if cloud not in CLOUDS:
-        raise InputError(f"--cloud is {cloud!r}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
+        said = "is missing" if cloud is None else f"is {cloud!r}"
+        raise InputError(f"--cloud {said}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
     if day is None and not is_address(source):
         raise InputError(f"{source} does not say how old its prices are; give the day it was downloaded: --date YYYY-MM-DD")
     if day is not None and day > price_age.today():

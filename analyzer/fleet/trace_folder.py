@@ -17,6 +17,7 @@ from epochcast.analyzer.fleet.gpu_history import Trace
 from epochcast.analyzer.fleet.trace_rows import TraceRows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import PlaceSettings
+from epochcast.analyzer.traces.trace import require_telemetry
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
 
@@ -50,6 +51,7 @@ class TraceFile:
         with fsspec.open(self.url) as file:
             rows = TraceRows(file, self.name)
             metadata, place = rows.metadata, self.place
+            require_telemetry(metadata.get("source"), rows.names, self.name)
             yield (
                 GpuDevice(
                     uuid=metadata.get("uuid") or f"file-{self.name}",

@@ -66,9 +66,9 @@ class FilesSource(TelemetrySource):
 
     def _read(self, path: Path) -> Rows | None:
         # pandas and pyarrow: only where files are read.
-        from epochcast.analyzer.traces.trace import read_trace
+        from epochcast.analyzer.traces.trace import check_telemetry, read_trace
 
-        trace = read_trace(path)
+        trace = check_telemetry(read_trace(path), path.name)
         time = trace.time
         kept = time > self._newest.get(path, -np.inf)
         if not kept.any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,18 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
 
 def check_telemetry(trace: Trace, name: str) -> Trace:
     """The trace; raises InputError, calling it ``name``, if its columns say nothing of the hardware that ran."""
-    if trace.source is None and not any(map(is_telemetry, trace.metric_names)):
-        seen = f"only {', '.join(trace.metric_names[:8])}" if trace.metric_names else "no column with numbers"
+    require_telemetry(trace.source, trace.metric_names, name)
+    return trace
+
+
+def require_telemetry(source: str | None, metrics: Sequence[str], name: str) -> None:
+    """Raise InputError, calling the trace ``name``, for metrics of no known source none of which is of hardware."""
+    if source is None and not any(map(is_telemetry, metrics)):
+        seen = f"only {', '.join(metrics[:8])}" if metrics else "no column with numbers"
         raise InputError(
             f"{name!r} has no telemetry beside its times, {seen}; log the GPU with epochcast record, or nvidia-smi "
             "--query-gpu=timestamp,index,utilization.gpu,power.draw,memory.used --format=csv -lms 100"
         )
-    return trace
 
 
 def path_of(trace: Trace, path: Path) -> Path:

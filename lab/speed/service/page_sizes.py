@@ -159,7 +159,7 @@ def main() -> None:
             measure(parts, TestClient(app))
             if options.browser:
                 server, url = serve(app, 0)
-                for path in ("/", "/gpus", "/jobs"):
+                for path in ("/", f"/jobs/{next(iter(parts.analysis.snapshot.jobs))}"):
                     now_reported(parts)
                     took = load(url + path)
                     print(f"{path} in the browser: {min(took):.2f} to {max(took):.2f} s, median {np.median(took):.2f} s")

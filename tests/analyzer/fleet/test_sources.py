@@ -137,3 +137,10 @@ def test_nodes_say_what_is_rented(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError, match=said):
             read_places(path)
+
+
+def test_a_log_without_telemetry_is_no_gpu(tmp_path: Path) -> None:
+    (tmp_path / "loss.csv").write_text("time,loss\n0,2.5\n1,2.4\n2,2.3\n")
+    (trace,) = listed(tmp_path)
+    with pytest.raises(InputError, match="no telemetry beside its times, only loss"), trace.opened():
+        pass
