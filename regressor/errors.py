@@ -1,9 +1,13 @@
 """The one exception for bad input from a user."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class InputError(ValueError):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
 from annotated_types import Gt
-from pydantic import TypeAdapter, ValidationError
 
 from epochcast.architectures import architectures, figures_of
 from epochcast.regressor.errors import InputError, describe
@@ -247,8 +246,12 @@ def build_gpu(table: dict[str, Any], what: str) -> Gpu:
     Raises:
         InputError: a field is missing, unknown or impossible.
     """
+    from pydantic import ValidationError  # a command that reads no catalogue starts without it
+
+    # TOML's 1.6e10 is a float.
+    given = {key: int(value) if isinstance(value, float) and value.is_integer() else value for key, value in table.items()}
     try:
-        gpu = _with_architecture(_ADAPTER.validate_json(json.dumps(table, default=str)))
+        gpu = _with_architecture(_adapter().validate_json(json.dumps(given, default=str)))
     except ValidationError as error:
         raise InputError(describe(error, what, _FIELDS)) from error
     if not 8 <= gpu.cuda_cores / gpu.sm_count <= 512:  # Tesla (2006) had 8; the two are easily swapped
@@ -260,7 +263,11 @@ def build_gpu(table: dict[str, Any], what: str) -> Gpu:
     return gpu
 
 
-_ADAPTER = TypeAdapter(Gpu)
+@cache
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Gpu)
 
 
 def _capability(number: float) -> str:

@@ -186,7 +186,7 @@ class Chain:
         """Every epoch has a profile, and the mean over them, but the first, is that of the recording."""
         epochs = self.epochs(gpu)
         assert all(epoch["profile"] for epoch in epochs), f"{gpu.uuid}: an epoch has no profile"
-        seconds = [epoch["seconds"] for epoch in epochs[1:]]
+        seconds = [epoch["end"] - epoch["start"] for epoch in epochs[1:]]
         for column in ("dram_active", "sm_active", "power", "gpu_utilization", "pcie_rx", "memory_used"):
             means = [epoch["profile"]["metrics"][column]["mean"] for epoch in epochs[1:]]
             assert np.average(means, weights=seconds) == pytest.approx(gpu.mean(column, self.seen_whole(gpu)[1:]), rel=0.01), (

@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.neighbors import KNeighborsRegressor
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
 from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.errors import InputError
+
+if TYPE_CHECKING:
+    from sklearn.neighbors import KNeighborsRegressor
 
 _NEIGHBOURS = 4
 
@@ -43,6 +46,8 @@ class Table:
     @cached_property
     def _families(self) -> dict[tuple[str, str], tuple[KNeighborsRegressor, pd.DataFrame]]:
         """The speed by size of each family and dtype, and the sizes; the same operator measured twice counts once."""
+        from sklearn.neighbors import KNeighborsRegressor
+
         rows = self.corpus[self.corpus["gpu"] == self.gpu]
         if rows.empty:
             known = ", ".join(sorted(self.corpus["gpu"].unique())) or "nothing"
