@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from epochcast.regressor.profile import Count as Whole
+from epochcast.regressor.profile import Count
 
 
 class Figure:
@@ -34,12 +34,12 @@ class Figure:
 # Wide enough for the GPUs of the next decade; a figure outside is a slip, and a silent one would shift every answer. All bounds
 # are by choice.
 Capability = Annotated[float, Figure(1, 30, "", **{"the form 86": 0.1})]
-Number = Annotated[Whole, Figure(1, 1e6, "")]
+Number = Annotated[Count, Figure(1, 1e6, "")]
 Clock = Annotated[float, Figure(2e8, 3e10, "Hz", MHz=1e6, GHz=1e9, kHz=1e3)]
-Memory = Annotated[Whole, Figure(5e8, 4e12, "bytes", GiB=2**30, MiB=2**20)]
+Memory = Annotated[Count, Figure(5e8, 4e12, "bytes", GiB=2**30, MiB=2**20)]
 Bandwidth = Annotated[float, Figure(5e9, 1e14, "bytes/s", **{"GB/s": 1e9, "TB/s": 1e12})]
-BusWidth = Annotated[Whole, Figure(32, 65_536, "bits", bytes=8)]
+BusWidth = Annotated[Count, Figure(32, 65_536, "bits", bytes=8)]
 Power = Annotated[float, Figure(5, 5000, "W", kW=1e3, mW=1e-3)]
-Cache = Annotated[Whole, Figure(1024, 1e10, "bytes", KiB=1024, MiB=1_048_576)]
+Cache = Annotated[Count, Figure(1024, 1e10, "bytes", KiB=1024, MiB=1_048_576)]
 Rate = Annotated[float, Figure(1e9, 1e18, "FLOP/s", **{"TFLOP/s": 1e12, "GFLOP/s": 1e9})]
-Pcie = Annotated[Whole, Figure(1, 64, "")]
+Pcie = Annotated[Count, Figure(1, 64, "")]

@@ -26,9 +26,8 @@ from epochcast.regressor.gpu_figures import (
     Pcie,
     Power,
     Rate,
-    Whole,
 )
-from epochcast.regressor.profile import STRICT, Share
+from epochcast.regressor.profile import STRICT, Count, Share
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
@@ -105,7 +104,7 @@ class Gpu:
     pcie_gen: Pcie | None = None
     pcie_width: Pcie | None = None
     nvlink_bandwidth: Bandwidth | None = None
-    nvlink_bridge: Whole | None = None
+    nvlink_bridge: Count | None = None
     copy_engines: Number | None = None
     power_sampled: Share | None = None
     unverified: tuple[str, ...] = field(default=(), compare=False)
