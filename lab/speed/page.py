@@ -133,3 +133,7 @@ def _command() -> str:
     spec = sys.modules["__main__"].__spec__
     assert spec is not None
     return " ".join(["python", "-m", spec.name, *sys.argv[1:]])
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
