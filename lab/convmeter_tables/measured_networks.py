@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.gpu_scripts import meta_beside
 from epochcast.analyzer.traces.csv_text import numeric_column
+from lab.gpu_script_metadata import meta_beside
 
 _PHASES = {
     "inference": "inference_seconds",

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.gpu_scripts import meta_beside
 from epochcast.analyzer.traces.csv_text import numeric_column
+from lab.gpu_script_metadata import meta_beside
 
 _KERNELS = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
 _PERCENT = 100.0

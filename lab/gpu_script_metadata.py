@@ -1,9 +1,4 @@
-"""Formats of the GPU measurement scripts; nothing here is read unless somebody has run them on a GPU.
-
-One file per script, named like it; what it gives is plain tables in base units. The registries of foreign formats
-(the backends' ``adapters/`` and ``operator_time/corpus.py``) make their own of them. The scripts write
-``meta.json`` next to their tables.
-"""
+"""What the scripts that measure on a GPU write next to their tables, in ``meta.json``."""
 
 from __future__ import annotations
 
