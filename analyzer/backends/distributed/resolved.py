@@ -131,6 +131,10 @@ class Resolved:
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
         if question.zero is None and job.zero:
             assumptions.insert(0, f"states are sharded by {job.sharding}, the fastest that fits; --zero says otherwise")
+        if question.recipe == "paper" and job.zero:
+            assumptions.append("the paper's time knows no sharding: ZeRO counts for the memory alone")
+        if 0 < (own := getattr(self._model, "positions", 0) or 0) < job.sequence_length:
+            assumptions.append(f"the model has {job.sequence_length} positions, of its own {own}")
         return DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, rent)),
             model=self.name,
