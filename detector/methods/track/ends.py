@@ -25,6 +25,9 @@ LONGER, SLACK = 1.3, 0.1
 #: one, which holds setup, so many. By choice.
 SHORTEST, LAST, FIRST = 0.75, 1.25, 4.5
 
+#: What samples and period say of an end is averaged where they differ by up to this share of the period. By choice.
+NEAR = 0.08
+
 
 def with_ends(
     grid: Grid, boundaries: NDArray[np.float64], match: NDArray[np.float64], period: float, rows: NDArray[np.int64]
@@ -55,6 +58,7 @@ def with_ends(
     head: float = _run_until(foreign[: inside.start][::-1], resting[: inside.start][::-1], LONGER * longest + slack, slack)
     tail: float = _run_until(foreign[inside.stop :], resting[inside.stop :], LONGER * longest + slack, slack)
     starts, ends = [], []
+    head, tail = (_settled(length, period) for length in (head, tail))
     if SHORTEST * within <= head <= FIRST * period:
         starts = [inside.start - head - lag]
     elif head > FIRST * period:
@@ -75,6 +79,11 @@ def _rest_before(resting: NDArray[np.bool_], boundaries: NDArray[np.float64]) ->
     """Samples of rest that end right before a boundary."""
     before = [resting[:boundary][::-1] for boundary in boundaries[1:-1].astype(int)]
     return float(np.median([int(np.argmin(np.append(side, False))) for side in before])) if before else 0.0
+
+
+def _settled(length: float, period: float) -> float:
+    """A length about as long as a period is as likely to be one: midway between the two."""
+    return (length + period) / 2 if abs(length / period - 1) <= NEAR else length
 
 
 def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: float, slack: float) -> int:
