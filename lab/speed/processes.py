@@ -172,7 +172,6 @@ def prometheus(
     ``config``: its configuration file. ``write`` fills the database before, with OpenMetrics text, so that it answers about
     hours without waiting for them.
     """
-    port = port or free_port()
     if write is not None:
         with (folder / "past.txt").open("w") as file:
             write(file)
@@ -181,6 +180,7 @@ def prometheus(
         subprocess.run(blocks, check=True, capture_output=True)
     (folder / "prometheus.yml").write_text(config)
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
+    port = port or free_port()  # only now: writing the past takes long enough for another to take it
     url = f"http://127.0.0.1:{port}"
 
     def ready() -> bool:
