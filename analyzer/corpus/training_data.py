@@ -80,10 +80,10 @@ def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:
     Over true epochs a device that the catalogue lacks keeps its own name, and a CPU's profile has no statistics. Raises
     InputError for labels of no training or without a workload, for a trace that does not name its device, and without epochs.
     """
-    told = read_label_file(labels)
-    if not told.get("workload"):
+    label = read_label_file(labels)
+    if not label.get("workload"):
         raise InputError(f'{str(labels)!r} does not give the workload, e.g. {{"workload": "resnet50|64|224"}}')
-    if "epoch_starts" not in told:
+    if "epoch_starts" not in label:
         profile = profile_of(trace, catalog)[0]
         if profile.unit != "epoch":
             cause = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
@@ -103,10 +103,10 @@ def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:
         profile = summarise(gpu, trace.time, metrics, spans, simulated=trace.simulated)
     of_job = replace(
         profile,
-        workload=told["workload"],
-        group=told.get("group", told.get("cls")),
-        precision=precision_of(str(told.get("precision"))),
-        batch=told.get("batch_size"),
+        workload=label["workload"],
+        group=label.get("group", label.get("cls")),
+        precision=precision_of(str(label.get("precision"))),
+        batch=label.get("batch_size"),
     )
     return read_profile(profile_json(of_job))
 

@@ -215,7 +215,7 @@ class _Search:
         return [epoch for grid in others if grid for epoch in _again(signals, self.clock, grid, self.cycle.period)]
 
     def of_period(self, period_s: float, confidence: float, outer: NDArray[np.float64]) -> "_Search | None":
-        """This search with a cycle of another period [wall s], as sure as told; None where it cannot be followed.
+        """This search with a cycle of another period [wall s] and this confidence; None where it cannot be followed.
 
         Args:
             period_s: of the cycle.
