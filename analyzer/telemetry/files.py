@@ -1,4 +1,4 @@
-"""Trace files as telemetry: each file a GPU, given once, and again when it changes."""
+"""Trace files as telemetry: each file a GPU, or several in a log, given once, and again when it changes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import glob
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from epochcast.analyzer.telemetry import Rows, TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import FilesSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.traces.trace import Trace
 
 #: Files given at one poll: what was read waits in memory for the detectors.
 MOST_FILES = 4
@@ -34,7 +38,7 @@ class FilesSource(TelemetrySource):
         self._shard = shard
         self._seen: dict[Path, tuple[int, int]] = {}  # size and time of change (ns) of what was read
         self._failures: list[str] = []
-        self._newest: dict[Path, float] = {}  # time of the newest row given
+        self._newest: dict[tuple[Path, str], float] = {}  # a file's GPU -> time of its newest row given
 
     def poll(self) -> Sequence[Rows]:
         """Give a few files that are new or have changed; see `TelemetrySource`."""
@@ -50,8 +54,7 @@ class FilesSource(TelemetrySource):
                 if not path.is_file() or self._seen.get(path) == (stat.st_size, stat.st_mtime_ns):
                     continue
                 self._seen[path] = (stat.st_size, stat.st_mtime_ns)
-                if (rows := self._read(path)) is not None:
-                    fresh.append(rows)
+                fresh += self._read(path)
             except (InputError, OSError) as error:
                 self._failures.append(str(error))
         for path in self._seen.keys() - set(map(Path, names)):
@@ -64,26 +67,29 @@ class FilesSource(TelemetrySource):
         failures, self._failures = self._failures, []
         return TelemetryError("; ".join(failures))
 
-    def _read(self, path: Path) -> Rows | None:
+    def _read(self, path: Path) -> list[Rows]:
         # pandas and pyarrow: only where files are read.
-        from epochcast.analyzer.traces.trace import check_telemetry, read_trace
+        from epochcast.analyzer.traces.trace import check_telemetry, read_traces
 
-        trace = check_telemetry(read_trace(path), path.name)
+        traces = [check_telemetry(trace, path.name) for trace in read_traces(path)]
+        return [rows for trace in traces if (rows := self._give(trace, path, len(traces))) is not None]
+
+    def _give(self, trace: Trace, path: Path, gpus: int) -> Rows | None:
+        label = path.stem if gpus == 1 else f"{path.stem} {trace.label}"
         time = trace.time
-        kept = time > self._newest.get(path, -np.inf)
+        kept = time > self._newest.get((path, label), -np.inf)
         if not kept.any():
             return None
-        self._newest[path] = float(time[-1])
-        place = self._settings
+        self._newest[path, label] = float(time[-1])
         device = GpuDevice(
-            uuid=trace.uuid or f"file-{path.stem}",
-            label=path.stem,
+            uuid=trace.uuid or f"file-{label}",
+            label=label,
             name=trace.gpu or "unknown",
             node=socket.gethostname(),
             source=trace.source or "files",
             simulated=trace.simulated,
             static=dict(trace.static),
-            **place.rented,
+            **self._settings.rented,
         )
         step_s = round(float(np.median(np.diff(time))), 6) if time.size > 1 else 0.1
         values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}

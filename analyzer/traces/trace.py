@@ -138,7 +138,8 @@ def _only(gpus: list[Trace], name: str) -> Trace:
         return gpus[0]
     seen = ", ".join([*(str(gpu.label) for gpu in gpus[:8]), *(["…"] if len(gpus) > 8 else [])])
     raise InputError(
-        f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed here; detect, predict and recommend take all"
+        f"{name!r} holds {len(gpus)} GPUs ({seen}), but a file here holds one: write one file for each GPU "
+        "(detect, predict and recommend take all of them)"
     )
 
 

@@ -102,7 +102,13 @@ def rented(
         where = "the job's node has" if machines == 1 else "each node of the job has"
         why = f"no instance in the price table has {each} {gpu}, as {where}, so its cost now and possible savings are not known"
         return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
-    cheapest = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
+    there = _of_place(own, cloud, region)
+    if own and not there and not name:
+        notes.append(
+            f"the job is reported to run on {cloud}, but the price table has no {gpu} there: the cheapest instance with {gpu} "
+            "is used instead"
+        )
+    cheapest = _cheapest(there, gpus, market) or _cheapest(own, gpus, market)
     instance, taken = cheapest or (None, market)
     share = 1.0 if instance is None else _share(gpus, instance)
     return Rented(instance, taken, assumed=True, notes=tuple(notes), share=share)

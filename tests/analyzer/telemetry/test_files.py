@@ -34,6 +34,14 @@ def test_each_file_is_a_gpu_and_is_given_once(tmp_path: Path) -> None:
     assert reader.poll() == []
 
 
+def test_a_log_of_two_gpus_is_two(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("time,index,power\n" + "".join(f"{k},{gpu},{k + gpu}\n" for k in range(20) for gpu in (0, 1)))
+    reader = source(tmp_path)
+    assert {rows.device.uuid: rows.values["power"][0] for rows in reader.poll()} == {"file-log GPU 0": 0, "file-log GPU 1": 1}
+    assert reader.poll() == []
+
+
 def test_a_file_that_has_grown_gives_what_is_new(tmp_path: Path) -> None:
     reader = source(tmp_path)
     assert reader.poll() == []

@@ -215,8 +215,8 @@ def test_the_gpus_of_a_log_are_kept_in_a_file_each(log: Callable[[str], Path], t
 def test_what_takes_one_gpu_says_what_takes_all(log: Callable[[str], Path], refusal: Callable[..., str]) -> None:
     path = log(smi_log(("index", *METRICS), gpus=9))
     assert refusal("profile", path) == (
-        f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), but a single "
-        "GPU is needed here; detect, predict and recommend take all\n"
+        f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), but a file "
+        "here holds one: write one file for each GPU (detect, predict and recommend take all of them)\n"
     )
 
 
