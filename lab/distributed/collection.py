@@ -24,7 +24,7 @@ from epochcast.analyzer.backends.network.attention import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
 from lab.distributed.operator_text import operator_text
-from lab.distributed.profile import ProfiledTimes, device_name
+from lab.distributed.profile import device_name, time_operators
 from lab.growing_table import GrowingTable
 
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
@@ -145,13 +145,12 @@ def collect(
             group = [item for item in some if item.precision.tf32 is with_tf32]
             if group:
                 left = max(budget_seconds - (time.monotonic() - begin), 0.0)
-                times = ProfiledTimes(device, group[0].precision, budget_seconds=left, most_rounds=_ROUNDS)
-                times.seconds([item.operator for item in group])
-                failed += len(times.estimated)
+                timings = time_operators([item.operator for item in group], device, group[0].precision, left, _ROUNDS)
                 for item in group:
-                    if item.operator not in times.estimated:
-                        timing = times.timings[item.operator]
+                    if timing := timings.get(item.operator):
                         file.append({**_row(item), "seconds": timing.seconds, "iqr_seconds": timing.iqr})
+                    else:
+                        failed += 1
         done += len(some)
         progress(done, len(missing))
     return CollectionResult(file.rows, file.rows - before, len(missing) - done, failed)

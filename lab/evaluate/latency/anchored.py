@@ -9,24 +9,13 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import FEWEST, Calibration
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.pairs import Pair, at
-from lab.corpus.anchor_order import anchor_order
-
-
-def chosen_anchors(pairs: Sequence[Pair], gpu: str) -> list[str]:
-    """All workloads measured on ``gpu`` in the order in which anchors are taken, chosen from pairs between other GPUs.
-
-    A chosen workload that was not measured on ``gpu`` (it may not fit) is passed over, as a user would.
-    """
-    library = [pair for pair in pairs if gpu not in pair.gpus]
-    measured = {pair.source.workload for pair in pairs if pair.target_gpu.name == gpu}
-    return [anchor["workload"] for anchor in anchor_order(library, count=len(pairs)) if anchor["workload"] in measured]
 
 
 def with_anchors(
     pairs: Sequence[Pair],
     base: Answers,
     count: int,
-    orders: Mapping[str, Sequence[str]] | None = None,
+    orders: Mapping[str, Sequence[str]],
 ) -> tuple[NDArray[np.intp], Answers]:
     """Calibrate each left-out GPU on its first ``count`` anchors, and answer the other workloads' pairs into it.
 
@@ -34,7 +23,7 @@ def with_anchors(
         pairs: measured pairs.
         base: answers for them by recipes fitted without their target GPU (protocol P4).
         count: anchor workloads per GPU; 0 leaves the answers as they are.
-        orders: workloads per GPU in the order in which they become anchors; :func:`chosen_anchors` unless given.
+        orders: workloads per GPU in the order in which they become anchors.
 
     Returns:
         The rows tested, shape (m,), and their answers.
@@ -49,8 +38,7 @@ def with_anchors(
     tested: list[NDArray[np.intp]] = []
     answers: list[Answers] = []
     for gpu in np.unique(left_out).tolist():
-        order = chosen_anchors(pairs, gpu) if orders is None else orders[gpu]
-        is_anchor = np.isin(workloads, list(order[:count]))
+        is_anchor = np.isin(workloads, list(orders[gpu][:count]))
         measured, test = (np.flatnonzero((left_out == gpu) & which) for which in (is_anchor, ~is_anchor))
         if not test.size:
             continue
