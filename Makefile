@@ -13,7 +13,7 @@ MEASURED := cold_start agent.cost agent.moments agent.scrapers \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.intervals convmeter.well_known \
 	occupancy.kineto occupancy.measured_packing occupancy.peak_memory \
-	service.watching service.predictions_per_second service.strangers \
+	service.watching service.predictions_per_second \
 	service.nodes_at_scale fleet.throughput fleet.true_jobs
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
