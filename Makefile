@@ -6,8 +6,8 @@ TESTS  ?=
 BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
-MEASURED := cold_start agent.cost agent.moments agent.scrapers \
-	detector.comparison detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
+MEASURED := cold_start agent.cost agent.scrapers \
+	detector.comparison detector.streaming detector.sensitivity detector.cycles detector.jobs \
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
 	regressor.paper regressor.regret regressor.first_line regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \

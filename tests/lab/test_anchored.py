@@ -6,8 +6,8 @@ import pytest
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
-from lab.evaluate.latency.anchored import with_anchors
 from lab.rivals.latency.prior import prior_log_ratio
+from lab.speed.regressor.calibration import with_anchors
 
 NEW = "V100 SXM2 16GB"
 
