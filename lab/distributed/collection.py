@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import time
 from collections import defaultdict
@@ -23,7 +24,6 @@ from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.backends.network.attention import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
-from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import device_name, time_operators
 from lab.growing_table import GrowingTable
 
@@ -31,7 +31,7 @@ _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
 _HEAD_DIMS = (64, 96, 128)
 
 COLUMNS = (*CORPUS_COLUMNS, "shape", "precision", "iqr_seconds", "torch", "driver")
-"""``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:mod:`.operator_text`), ``precision``
+"""``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:func:`operator_text`), ``precision``
 that of the operator itself, ``pass`` forward or backward; times are medians over rounds and the range of the middle half."""
 
 _IDENTITY = ("op", "pass", "precision", "shape")
@@ -198,3 +198,22 @@ def _product(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> Opera
     a, b, c = Tensor(left, dtype), Tensor(right, dtype), Tensor((*left[:-1], right[-1]), dtype)
     name = "aten.mm.default" if len(left) == 2 else "aten.bmm.default"
     return Operator(name, "matmul", "forward", (a, b), (c,), 2.0 * c.elements * left[-1], arguments=(a, b))
+
+
+def operator_text(operator: Operator) -> str:
+    """JSON object with ``kind``, ``inputs``, ``outputs`` and ``arguments``; tensors are objects of ``dtype`` and ``shape``."""
+    parts = {
+        "kind": operator.kind,
+        "inputs": _plain(operator.inputs),
+        "outputs": _plain(operator.outputs),
+        "arguments": _plain(operator.arguments),
+    }
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {"dtype": value.dtype, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        return [_plain(element) for element in value]
+    return value

@@ -11,7 +11,6 @@ import pandas as pd
 from epochcast.analyzer.errors import InputError
 from lab.kernels.files import kineto_trace, tables
 from lab.kernels.files.kernel_file import KernelFile
-from lab.kernels.occupancy_bench import has_kernels
 
 __all__ = ["KernelFile", "read_any"]
 
@@ -35,7 +34,7 @@ def read_any(path: Path) -> KernelFile:
         table = pd.read_csv(io.StringIO(text), index_col=False, dtype=str)
     except (OSError, EOFError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"cannot read {str(path)!r}: {error}; give a trace of PyTorch's profiler") from error
-    if not table.empty and has_kernels(table):
+    if not table.empty and tables.has_kernels(table):
         return tables.read_bench(table, path)
     if table.empty or not set(table.columns) >= tables.KINETO_COLUMNS:
         raise InputError(f"{str(path)!r} is no profile; give a trace of PyTorch's profiler")
