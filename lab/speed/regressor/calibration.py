@@ -27,7 +27,7 @@ DRAWS = 12
 
 
 def lines() -> Iterator[str]:
-    """MAPE by k for anchors drawn at random, as a user has whatever runs there: mean over the draws, and their range."""
+    """MAPE by k for anchors drawn at random, as users take what runs there: mean over the draws, and their range."""
     public = PublicPairs.load()
     pairs, ratio = public.pairs, actual_ratio(public.pairs)
     groups = np.array([pair.source.group for pair in pairs])
