@@ -1,21 +1,16 @@
 """Logs as people have them, format x damage x locale x GPUs, each with its truth: how many are read, and read right?
 
-    python -m lab.logs [--logs 200] [--keep FOLDER]
-
 Every row tells its tick and its GPU: memory is 10,000 MiB and one more at each tick, the temperature 40 °C and one more for
 each GPU, so that a reader that mixes GPUs, loses an hour or shifts a column is found out.
 """
 
 from __future__ import annotations
 
-import argparse
 import codecs
 import random
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -172,24 +167,3 @@ def make_logs(number: int) -> list[Log]:
         form = dice.choice(list(PRINTED if place % 20 == 19 else FORMS))
         logs.append(make_log(form, dice.choice(DAMAGES), dice.choice(LOCALES), dice.choice((1, 2, 8)), dice))
     return logs
-
-
-def main() -> int:
-    """Print how many logs were read right, refused in a sentence, and read wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=int, default=200, help="how many (default: 200)")
-    parser.add_argument("--keep", type=Path, help="folder to write them to")
-    options = parser.parse_args()
-    verdicts: Counter[str] = Counter()
-    with TemporaryDirectory() as folder:
-        for number, log in enumerate(make_logs(options.logs)):
-            verdict, why = judge(log, (options.keep or Path(folder)) / f"{number}.log")
-            verdicts[verdict] += 1
-            if verdict != "right":
-                print(f"{verdict}: {number}.log, {log.form}, {log.damage}, {log.locale}, {log.gpus} GPUs: {why}")
-    print(f"{verdicts['right']} of {options.logs} right, {verdicts['refused']} in one sentence, {verdicts['wrong']} wrong")
-    return 1 if verdicts["wrong"] else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

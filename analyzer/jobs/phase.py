@@ -2,7 +2,7 @@
 
 It is the only sign where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
 hyperparameters does that) differ by little at first, but by another little each time, while what one job shows on two GPUs
-differs by how it is sampled alone. Figures: lab/speed/service/grouping_by_phase.py.
+differs by how it is sampled alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Train and record each workload of a plan on this machine, in a process of its own: labelled traces to learn from.
 
 A plan is a TOML file, or the name of one in plans/; lists make a grid. Workloads whose trace is there already are passed over,
-so the same command goes on where it was stopped. Exits 1 if a training failed. With --overhead nothing is kept: each workload
-is trained N times with and N times without recording, and the slowdown printed (the paper's Fig. 13).
+so the same command goes on where it was stopped. Exits 1 if a training failed.
 
 python -m lab.campaign ten-minutes-gpu --out my-a10g
-python -m lab.campaign plan.toml --device cuda:1 --overhead 8
+python -m lab.campaign plan.toml --device cuda:1
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -25,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import t as student
 
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.traces.recording.record import record
@@ -95,24 +92,6 @@ def seconds(labels: dict[str, Any]) -> float:
     return float(np.median(np.subtract(labels["epoch_ends"], labels["epoch_starts"])[1:]))
 
 
-def overhead(workload: dict[str, Any], device: TrainingDevice, pairs: int) -> None:
-    """Print by how much recording slows it down, with Student's 90 % interval over the pairs."""
-    ratios = []
-    for pair in range(pairs):
-        took: dict[bool, float] = {}
-        for sampled in (True, False) if pair % 2 == 0 else (False, True):
-            if sampled:
-                with tempfile.TemporaryDirectory() as folder:
-                    took[sampled] = seconds(recorded(workload, device, Path(folder))[0])
-            else:
-                alone = subprocess.run(trainer_command(workload, device), stdout=subprocess.PIPE, text=True, check=True)
-                took[sampled] = seconds(json.loads(alone.stdout.splitlines()[-1]))
-        ratios.append(np.log(took[True] / took[False]))
-    half = student.ppf(0.95, pairs - 1) * np.std(ratios, ddof=1) / np.sqrt(pairs)
-    value, low, high = np.expm1(np.mean(ratios) + np.array([0.0, -half, half]))
-    print(f"{name_of(workload)} on {device.name}: {value:+.1%} ({low:+.1%} to {high:+.1%}, {pairs} pairs)")
-
-
 def main() -> int:
     """Run a plan."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,7 +99,6 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder of the traces (default: the plan's name)")
     parser.add_argument("--device", help="cpu or cuda:N (default: the first GPU, else the CPU)")
     parser.add_argument("--source", help="that the agent reads: nvml, dcgm or host (default: the best available)")
-    parser.add_argument("--overhead", type=int, metavar="N", help="measure what recording costs, in N pairs of trainings")
     asked = parser.parse_args()
     shipped = PLANS / f"{asked.plan}.toml"
     planned = workloads(shipped if shipped.exists() else Path(asked.plan))
@@ -130,11 +108,8 @@ def main() -> int:
     failed = 0
     for workload in planned:
         try:
-            if asked.overhead:
-                overhead(workload, device, asked.overhead)
-            else:
-                keep(workload, device, out)
-        except (RuntimeError, AgentError, InputError, subprocess.CalledProcessError) as error:
+            keep(workload, device, out)
+        except (RuntimeError, AgentError, InputError) as error:
             print(f"{name_of(workload)}: {error}", file=sys.stderr)
             failed = 1
     return failed

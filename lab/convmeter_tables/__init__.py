@@ -12,7 +12,6 @@ from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, TIMES, 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 from lab.convmeter_tables import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
-from lab.convmeter_tables.families import Families, read_families
 from lab.convmeter_tables.layer_features import read_layer_features
 
 NO_METRICS = "metrics unknown"
@@ -25,6 +24,21 @@ _FORMATS = (timm_benchmark, torchvision_times, cpu_phases, convnet_bench)
 
 NaN in metrics that are unknown, and in ``family`` where the table has none.
 """
+
+
+@dataclass(frozen=True)
+class Families:
+    """By the name of the network: its family, and whether it counts as a ConvNet."""
+
+    family: Mapping[str, str]
+    convnet: Mapping[str, bool]
+
+
+def read_families(path: Path) -> Families:
+    """Read a table with the columns ``model``, ``family`` and ``conv`` (True or False)."""
+    table = parse_csv(read_text(path), str(path))
+    names, convnet = table["model"].astype(str), table["conv"].astype(str).str.lower() == "true"
+    return Families(dict(zip(names, table["family"].astype(str), strict=True)), dict(zip(names, convnet, strict=True)))
 
 
 @dataclass(frozen=True)

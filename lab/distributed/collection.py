@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import time
 from collections import defaultdict
@@ -23,15 +24,14 @@ from epochcast.analyzer.backends.distributed.plan.precision import Precision
 from epochcast.analyzer.backends.network.attention import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
-from lab.distributed.operator_text import operator_text
-from lab.distributed.profile import ProfiledTimes, device_name
+from lab.distributed.profile import device_name, time_operators
 from lab.growing_table import GrowingTable
 
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
 _HEAD_DIMS = (64, 96, 128)
 
 COLUMNS = (*CORPUS_COLUMNS, "shape", "precision", "iqr_seconds", "torch", "driver")
-"""``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:mod:`.operator_text`), ``precision``
+"""``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:func:`operator_text`), ``precision``
 that of the operator itself, ``pass`` forward or backward; times are medians over rounds and the range of the middle half."""
 
 _IDENTITY = ("op", "pass", "precision", "shape")
@@ -145,13 +145,12 @@ def collect(
             group = [item for item in some if item.precision.tf32 is with_tf32]
             if group:
                 left = max(budget_seconds - (time.monotonic() - begin), 0.0)
-                times = ProfiledTimes(device, group[0].precision, budget_seconds=left, most_rounds=_ROUNDS)
-                times.seconds([item.operator for item in group])
-                failed += len(times.estimated)
+                timings = time_operators([item.operator for item in group], device, group[0].precision, left, _ROUNDS)
                 for item in group:
-                    if item.operator not in times.estimated:
-                        timing = times.timings[item.operator]
+                    if timing := timings.get(item.operator):
                         file.append({**_row(item), "seconds": timing.seconds, "iqr_seconds": timing.iqr})
+                    else:
+                        failed += 1
         done += len(some)
         progress(done, len(missing))
     return CollectionResult(file.rows, file.rows - before, len(missing) - done, failed)
@@ -199,3 +198,22 @@ def _product(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> Opera
     a, b, c = Tensor(left, dtype), Tensor(right, dtype), Tensor((*left[:-1], right[-1]), dtype)
     name = "aten.mm.default" if len(left) == 2 else "aten.bmm.default"
     return Operator(name, "matmul", "forward", (a, b), (c,), 2.0 * c.elements * left[-1], arguments=(a, b))
+
+
+def operator_text(operator: Operator) -> str:
+    """JSON object with ``kind``, ``inputs``, ``outputs`` and ``arguments``; tensors are objects of ``dtype`` and ``shape``."""
+    parts = {
+        "kind": operator.kind,
+        "inputs": _plain(operator.inputs),
+        "outputs": _plain(operator.outputs),
+        "arguments": _plain(operator.arguments),
+    }
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {"dtype": value.dtype, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        return [_plain(element) for element in value]
+    return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,10 @@ from epochcast.analyzer.backends.distributed.operator_time.learned import Operat
 from epochcast.analyzer.cli import progress
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
-from epochcast.regressor.model_folder import require_place
+from epochcast.regressor.model_folder import require_place, save
 from epochcast.regressor.scoring import score
 from lab.commands import gpus_option
 from lab.distributed.runs import MeasuredIteration, read_runs
-from lab.distributed.saving import save_model
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -83,4 +82,30 @@ def fit_coefficients(
         "coefficients": vars(coefficients),
         "in_sample_mape": scores.mape,
         "in_sample_median_ape": scores.median_ape,
+    }
+
+
+def save_model(model: DistributedModel, folder: Path) -> None:
+    """Write the model into a folder, whole or not at all.
+
+    Raises:
+        InputError: the folder holds something else or cannot be written.
+    """
+    state = {
+        "coefficients": model.coefficients,
+        "fitted_on": {"gpus": model.gpus, "parameters": model.parameters},
+        "operators": _state(model.operators),
+    }
+    arrays = {name: family.trees.arrays() for name, family in model.operators.families.items()}
+    save(folder, DistributedManifest, state, arrays)
+
+
+def _state(model: OperatorModel) -> dict[str, Any]:
+    """The operator model but for its trees."""
+    return {
+        "boards": {gpu: {"tdp": tdp, "compute_capability": cc} for gpu, (tdp, cc) in model.boards.items()},
+        "families": {
+            name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
+            for name, family in model.families.items()
+        },
     }

@@ -43,14 +43,9 @@ class DeviceClock(Protocol):
 
 
 class CpuClock:
-    """The host's own clock around one call.
+    """The host's own clock around one call."""
 
-    Args:
-        now: seconds; ``time.process_time`` leaves out what other programs take of the processors, for one thread.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
-        self.now = now
+    def __init__(self) -> None:
         texts = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
         sizes = [int(text[:-1]) << _PREFIXES[text[-1]] for text in texts if text[:-1].isdigit() and text[-1] in _PREFIXES]
         self.cache_bytes = max(sizes, default=_CACHE_BYTES)
@@ -62,9 +57,9 @@ class CpuClock:
     def time(self, calls: Sequence[Callable[[], Any]], turn: int) -> float:
         """Seconds of one call; what it answers is freed after the clock has stopped."""
         call = calls[turn % len(calls)]
-        begin = self.now()
+        begin = time.perf_counter()
         answer = call()
-        seconds = self.now() - begin
+        seconds = time.perf_counter() - begin
         del answer
         return seconds
 
@@ -126,7 +121,6 @@ def time_in_rounds(
     clock: DeviceClock,
     budget_seconds: float,
     most_rounds: int,
-    progress: Callable[[int], None] | None = None,
 ) -> list[Timing]:
     """Time each operator once per round, after a round to warm up.
 
@@ -135,7 +129,6 @@ def time_in_rounds(
         clock: of the device.
         budget_seconds: no round begins after it, once :data:`FEWEST_ROUNDS` are done.
         most_rounds: after which it ends anyway.
-        progress: called with the number of rounds done.
     """
     begin = time.perf_counter()
     for operator in calls:
@@ -143,6 +136,4 @@ def time_in_rounds(
     rounds: list[list[float]] = []
     while len(rounds) < most_rounds and (len(rounds) < FEWEST_ROUNDS or time.perf_counter() - begin < budget_seconds):
         rounds.append([clock.time(operator, len(rounds) + 1) for operator in calls])
-        if progress is not None:
-            progress(len(rounds))
     return [timing_of(times) for times in zip(*rounds, strict=True)]

@@ -100,7 +100,7 @@ def _by_gpu(data: Path, operators: Path, probe: int, gpus: Path | None) -> dict[
 def _figures(recipe: str, answers: RecipePredictions, drawn: bool) -> dict[str, Any]:
     """Scores, and ``spread``: MAPE of each draw; ``regret``: percent that following a prediction costs, by model size, which
     several draws of the same runs do not say; ``inside``: share within the interval of a measured GPU and precision."""
-    from lab.distributed.intervals import inside
+    from lab.evaluate.distributed_operators import inside
     from lab.evaluate.distributed_protocols import regret
 
     is_ours = recipe == "default"

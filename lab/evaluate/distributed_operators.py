@@ -6,14 +6,17 @@ measured on it; then again with a probe of a few of its own operators, several d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from epochcast.analyzer.backends.distributed.evidence import row_of
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
 from epochcast.analyzer.backends.distributed.plan.precision import precision_named
@@ -22,7 +25,6 @@ from epochcast.regressor import Catalog
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor.scoring import absolute_percentage_errors, score
 from lab.distributed.fitting import fit_operators
-from lab.distributed.intervals import inside
 from lab.distributed.operator_roofline import Roofline
 from lab.distributed.probe import ProbedTimes, choose_probe, correct
 
@@ -221,6 +223,18 @@ def _by_family(
 
 def _errors(seconds: pd.Series, predicted: pd.Series | NDArray[np.float64]) -> NDArray[np.float64]:
     return absolute_percentage_errors(seconds.to_numpy(dtype=float), np.asarray(predicted, dtype=float))
+
+
+def inside(
+    measured: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    bits: int,
+    gpu: Literal["measured", "new"],
+) -> float:
+    """Share of iterations of products, seconds of shape (n,) each, within the interval of their row; NaN without any."""
+    known = np.isfinite(predicted)
+    errors = np.abs(np.log(measured[known] / predicted[known]))
+    return float((errors <= math.log(row_of("products", bits, gpu).factor)).mean()) if known.any() else math.nan
 
 
 def _gpu_name(device: str, catalog: Catalog) -> str | None:

@@ -91,13 +91,8 @@ _MOST_UNKNOWN = 0.5
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-def occupancy_over_time_figure(timelines: Mapping[str, OccupancyTimeline], occupancy: str) -> Figure:
-    """A panel per GPU, by its title, the first eight of them; all on one axis of time.
-
-    Args:
-        timelines: at least one, all of the same edges.
-        occupancy: where it comes from, for the legend, such as ``by launch configuration``.
-    """
+def occupancy_over_time_figure(timelines: Mapping[str, OccupancyTimeline]) -> Figure:
+    """A panel per GPU, by its title, the first eight of them; all, at least one, on one axis of time."""
     shown = list(timelines.items())[:_MOST_PANELS]
     seconds = shown[0][1].seconds
     scale, unit = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
@@ -105,20 +100,20 @@ def occupancy_over_time_figure(timelines: Mapping[str, OccupancyTimeline], occup
         figure = Figure(figsize=(10, 1.0 + 2.2 * len(shown)), layout="constrained")
         panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (title, timeline) in zip(panels, shown, strict=True):
-            _time_panel(axes, timeline, (timeline.edges - timeline.edges[0]) / scale, f"GPU occupancy ({occupancy})")
+            _time_panel(axes, timeline, (timeline.edges - timeline.edges[0]) / scale)
             axes.set_title(title, parse_math=False)
-        panels[-1].set_xlabel(f"time since the first kernel or reading, {unit}")
+        panels[-1].set_xlabel(f"time since the first kernel, {unit}")
         _legend(figure, panels, columns=3)
         return figure
 
 
-def _time_panel(axes: Axes, timeline: OccupancyTimeline, edges: NDArray[np.float64], label: str) -> None:
+def _time_panel(axes: Axes, timeline: OccupancyTimeline, edges: NDArray[np.float64]) -> None:
     occupancy = np.where(timeline.unknown <= _MOST_UNKNOWN, timeline.occupancy, np.nan)
     axes.stairs(timeline.utilisation, edges, fill=True, color=ORANGE, alpha=0.15, linewidth=0)
     axes.stairs(occupancy, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
     lines = [
         (timeline.utilisation, ORANGE, "--", 1.0, "NVML utilisation: a kernel runs"),
-        (occupancy, BLUE, "-", 1.2, label),
+        (occupancy, BLUE, "-", 1.2, "GPU occupancy (by launch configuration)"),
     ]
     if timeline.unknown.any():
         lines.append((timeline.unknown, GREEN, ":", 1.0, "only kernels of unknown occupancy"))

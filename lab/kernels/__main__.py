@@ -1,8 +1,7 @@
 """Calculate the GPU occupancy of profiled kernels from their launch configurations.
 
-FILE is a trace of PyTorch's profiler (.json, .json.gz) or a CSV file of ncu (pages raw and details). Achieved occupancy that
-ncu measured is next to the calculated one. PyTorch's traces record when kernels ran, so NVML utilisation and occupancy over
-time are shown too. A trace of `epochcast record` shows both as the hardware counted them (sm_occupancy, gpu_utilization).
+FILE is a trace of PyTorch's profiler (.json, .json.gz), which records when kernels ran, so that NVML utilisation and occupancy
+over time are shown too, or a table of `occupancy_bench.py`, with the occupancy that ncu measured next to the calculated one.
 
 python -m lab.kernels trace.json.gz --plot kernels.png --timeline time.png
 """
@@ -21,12 +20,10 @@ import pandas as pd
 
 from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import read_trace
 from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, run_study
 from lab.figures.occupancy import kernel_occupancy_figure, occupancy_over_time_figure
 from lab.kernels.busiest import LAUNCH, busiest
-from lab.kernels.counted import counted_answer, counted_timeline, is_trace, utilisation_metric
 from lab.kernels.files import KernelFile, read_any
 from lab.kernels.files.kernel_file import occupancy_rows
 from lab.kernels.kernel_table import summarise
@@ -58,12 +55,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def study(asked: argparse.Namespace) -> dict[str, Any]:
     """Means over launches and over time, by GPU, workload and kernel."""
-    if is_trace(asked.profile):
-        trace = read_trace(asked.profile)
-        if asked.timeline:
-            counted = counted_timeline(trace, utilisation_metric(trace, str(asked.profile)), BINS)
-            _draw({trace.gpu or "GPU": counted}, "counted by the hardware", asked.timeline)
-        return counted_answer(trace, str(asked.profile))
     catalog = load_catalog(asked.gpus)
     file = read_any(asked.profile)
     gpu = None if asked.gpu is None else catalog.resolve(asked.gpu)
@@ -74,7 +65,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
         save_figure(kernel_occupancy_figure(kernels, summarise(rows)), asked.plot)
     if asked.timeline:
         drawn = {f"{name or 'GPU'} ({index})": timeline for (name, index), timeline in timelines(rows, BINS).items()}
-        _draw(drawn, "by launch configuration", asked.timeline)
+        _draw(drawn, asked.timeline)
     return _answer(rows, known, file) | {"kernels": kernels.to_dict("records")}
 
 
@@ -109,14 +100,14 @@ def _each(rows: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
     return each if len(each) > 1 else []
 
 
-def _draw(drawn: dict[str, OccupancyTimeline], by: str, path: Path) -> None:
+def _draw(drawn: dict[str, OccupancyTimeline], path: Path) -> None:
     if not drawn:
         raise InputError("it does not record when its kernels ran; give --timeline a trace of PyTorch's profiler")
     titles = {
         f"{name}: utilisation {100 * np.nanmean(one.utilisation):.1f} %, occupancy {100 * np.nanmean(one.occupancy):.1f} %": one
         for name, one in drawn.items()
     }
-    save_figure(occupancy_over_time_figure(titles, by), path)
+    save_figure(occupancy_over_time_figure(titles), path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import CONFIGURATION, GpuLimits
-from lab.kernels.occupancies import LIMITERS, occupancies
+from epochcast.analyzer.backends.occupancy.sm_limits import (
+    CONFIGURATION,
+    WARP_SIZE,
+    GpuLimits,
+    blocks_that_fit,
+    grid_occupancy,
+)
 
 _TEXTS = ("workload", "gpu", "kernel")
 
@@ -27,6 +32,12 @@ start: seconds by the recorder's clock since the first kernel of the file began,
 duration: seconds of one launch. count: launches.
 achieved, theoretical: ncu's measured and theoretical occupancy, 0..1. estimate: Kineto's, 0..1 in steps of 0.01. NaN: none.
 """
+
+RESOURCES = ("warps", "registers", "shared_memory", "blocks")
+"""What can keep further blocks off an SM; of several that allow equally few, the first counts."""
+
+LIMITERS = (*RESOURCES, "grid")
+"""``grid``: there are too few blocks to fill the SMs with what they could hold."""
 
 NO_GPU = "gpu_not_known"
 NO_LAUNCH_CONFIGURATION = "no_launch_configuration"
@@ -47,7 +58,7 @@ def has_configuration(table: pd.DataFrame) -> pd.Series:
 
 
 def with_occupancy(table: pd.DataFrame, limits: Mapping[str, GpuLimits]) -> pd.DataFrame:
-    """The table with the columns of ``calculator.occupancies``, ``sm_count``, and ``skipped``: why a row has no occupancy.
+    """The table with the columns of :func:`occupancies`, ``sm_count``, and ``skipped``: why a row has no occupancy.
 
     ``limits`` are by the name in column ``gpu``, of at least one row; rows of other GPUs have no occupancy.
     """
@@ -137,3 +148,31 @@ def _mean(values: pd.Series, weights: pd.Series) -> float:
     """Weighted mean over the rows that have a weight; NaN if there is none."""
     weights = weights.fillna(0.0)
     return float(np.average(values, weights=weights)) if weights.sum() > 0 else float("nan")
+
+
+def occupancies(table: pd.DataFrame, gpu: GpuLimits) -> pd.DataFrame:
+    """Occupancy of every row of a table of launch configurations; a row that the GPU cannot run is NaN throughout.
+
+    Ratios 0..1: ``grid``, the mean over all SMs; ``active``, of an SM that has work (ncu's achieved occupancy is the measured
+    counterpart); ``limit``, for any grid (ncu calls it theoretical). ``resident_blocks``: of an SM at once.
+    ``tail_efficiency``: the share of the block slots that are used until the last wave ends, if all blocks take equally long.
+    ``limiter``: one of :data:`LIMITERS`.
+    """
+    fits = blocks_that_fit(table, gpu)
+    possible = fits.notna().all(axis=1)
+    resident = fits.min(axis=1, skipna=False)
+    warps = np.ceil(table[["block_x", "block_y", "block_z"]].astype(float).prod(axis=1) / WARP_SIZE)
+    per_sm = table[["grid_x", "grid_y", "grid_z"]].astype(float).prod(axis=1) / gpu.sm_count
+    waves = per_sm / resident
+    least = fits[list(RESOURCES)].where(possible, 0.0).idxmin(axis=1) if len(fits) else pd.Series(dtype=object)
+    return pd.DataFrame(
+        {
+            "grid": grid_occupancy(table, gpu),
+            "active": np.minimum(resident, np.ceil(per_sm)) * warps / gpu.max_warps,
+            "limit": resident * warps / gpu.max_warps,
+            "resident_blocks": resident,
+            "tail_efficiency": waves / np.ceil(waves),
+            "limiter": least.where(per_sm >= resident, "grid").where(possible),
+        },
+        index=table.index,
+    )

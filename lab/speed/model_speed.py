@@ -10,12 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 
-import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -28,12 +25,11 @@ from epochcast.analyzer.backends.distributed.plan.job import TrainingConfigurati
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import Search
 from epochcast.analyzer.backends.network.find import find_network
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
-from epochcast.analyzer.backends.occupancy.networks import build_network, complete, graph_of
+from epochcast.analyzer.backends.occupancy.networks import build_network, complete
 from epochcast.regressor import load_catalog
 from lab.occupancy.measure import NETWORKS
-from lab.occupancy.models import EPOCHS, MODELS
 from lab.speed.convmeter.public_tables import OWN, points_of
 from lab.speed.page import options
 
@@ -87,26 +83,10 @@ def convnets() -> Iterator[str]:
 
 
 def occupancy() -> Iterator[str]:
-    """Reading each network, prediction of one graph, and an epoch of DNN-occu."""
+    """Reading each network."""
     readings = {name: median(partial(read, name), 3, time.process_time) for name in NETWORKS}
     slowest = max(readings, key=readings.__getitem__)
     yield f"reading: median {statistics.median(readings.values()):.2f} s, slowest {readings[slowest]:.2f} s ({slowest})"
-    rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
-    for name in NETWORKS:
-        configuration = complete(NetworkConfiguration(name, batch=1))
-        graph = graph_of(configuration)
-        for batch in rng.sample(range(16, 129, 4), GRAPHS // len(NETWORKS)):
-            samples.append(Sample(replace(configuration, batch=batch), graph.at_batch(batch), gpu))
-    labels = np.random.default_rng(0).uniform(0.05, 0.95, len(samples))  # only time is looked at
-    of_each = samples[:: GRAPHS // len(NETWORKS)]
-    for name in ("trees", "dnn-occu"):
-        model = MODELS[name](0, 1).fit(of_each, labels[: len(of_each)])
-        times = [median(partial(model.predict, [one]), 5, time.process_time) for one in of_each]
-        yield f"{name}, one graph: median {1e3 * statistics.median(times):.1f} ms, slowest {1e3 * max(times):.1f} ms"
-    began = time.process_time()
-    MODELS["dnn-occu"](0, 1).fit(samples, labels)
-    minutes = EPOCHS * (time.process_time() - began) / 60
-    yield f"dnn-occu, {len(samples)} graphs, {EPOCHS} epochs by one of them: {minutes:.1f} min"
 
 
 def read(name: str) -> None:

@@ -59,11 +59,11 @@ class Page:
             f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
         )
 
-    def save_picture(self, figure: Figure, name: str, *, dpi: int = _DPI, background: str = "white") -> str:
+    def save_picture(self, figure: Figure, name: str) -> str:
         """Write the figure as a small PNG (few colours) and return the path that the page links to."""
         buffer = io.BytesIO()
         with drawing():
-            figure.savefig(buffer, format="png", dpi=dpi, facecolor=background)
+            figure.savefig(buffer, format="png", dpi=_DPI, facecolor="white")
         picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         link = Path("images") / self.name / f"{name}.png"
         (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,6 @@ CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 FLEET = Page("fleet")
 MEASUREMENTS = Page("measurements")
-ANALYZER = Page("analyzer")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def few_methods(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Methods that ``all`` stands for: the fast ones, not to wait for every change point search."""
-    few = ("paper", "track", "notebook")
+    few = ("paper", "track", "jenks")
     monkeypatch.setattr(evaluate_detector, "METHODS", {name: METHODS[name] for name in few})
     return few
 

@@ -1,15 +1,11 @@
-"""``python -m lab.kernels``: profiles of kernels and traces with counters."""
+"""``python -m lab.kernels``: profiles of kernels."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-
-from epochcast.analyzer.traces.trace import make_trace, write_trace
 
 GPU = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
 
@@ -43,29 +39,10 @@ def test_a_profile_of_pytorch(profile: Path, lab: Callable[..., str], lab_answer
     assert "utilisation 40.0 %" in profile.with_name("b.svg").read_text()
 
 
-def test_a_table_of_ncu(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
-    (tmp_path / "ncu.csv").write_text(
-        '"ID","Kernel Name","Block Size","Grid Size","Device","CC","sm__warps_active.avg.pct_of_peak_sustained_active",'
-        '"launch__registers_per_thread","launch__shared_mem_per_block_static","launch__shared_mem_per_block_dynamic"\n'
-        '"","","","","","","%","register/thread","byte/block","byte/block"\n'
-        '"0","matmul","(256, 1, 1)","(66, 1, 1)","0","9.0","11.0","32","0","0"\n'
-    )
-    answer = lab_answer("kernels", tmp_path / "ncu.csv", "--gpu", "H100 SXM5")
-    assert (answer["mean"], answer["achieved"]["mean"]) == pytest.approx((1 / 16, 0.11))
-
-
 def test_our_table_of_an_h200(root: Path, lab_answer: Callable[..., Any]) -> None:
     answer = lab_answer("kernels", root / "data/h200/occupancy_bench/kernels.csv.gz")
     assert len(answer["workloads"]) == 18
     assert 0 < answer["mean"] < answer["max"] <= 1
-
-
-def test_a_trace_with_counters(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
-    busy = np.where(np.arange(101) > 50, 1.0, 0.0)
-    frame = pd.DataFrame({"time": 1.7e9 + 0.1 * np.arange(101), "gpu_utilization": busy, "sm_occupancy": 0.3 * busy})
-    path = write_trace(make_trace(frame, {"gpu": "NVIDIA H200"}, "made"), tmp_path / "run.parquet")
-    answer = lab_answer("kernels", path)
-    assert (answer["mean"], answer["utilisation"], answer["max"]) == pytest.approx((0.15, 0.5, 0.3), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from epochcast.detector.methods.track.grid import Grid
 
-# All by choice, set by hand; lab/speed/detector/second_jobs.py measures what they find together.
+# All by choice, set by hand.
 
 #: Intervals of the first job whose length is between these shares of the median are taken to be whole cycles.
 SHORTEST, LONGEST = 0.5, 1.5

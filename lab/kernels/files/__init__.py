@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.errors import InputError
-from lab.kernels.files import kineto_trace, ncu_csv, tables
+from lab.kernels.files import kineto_trace, tables
 from lab.kernels.files.kernel_file import KernelFile
-from lab.kernels.occupancy_bench import has_kernels
 
 __all__ = ["KernelFile", "read_any"]
 
@@ -31,14 +30,12 @@ def read_any(path: Path) -> KernelFile:
         text = content.decode("utf-8-sig", errors="replace")
         if text.lstrip().startswith(("{", "[")):
             return kineto_trace.read(text, str(path))
-        if ncu_csv.HEADER.search(text):
-            return ncu_csv.read(text, str(path))
         # Not csv_text.parse_csv: a "#" in a kernel's name ({lambda()#1}) begins no comment.
         table = pd.read_csv(io.StringIO(text), index_col=False, dtype=str)
     except (OSError, EOFError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"cannot read {str(path)!r}: {error}; give a trace of PyTorch's profiler or a CSV of ncu") from error
-    if not table.empty and has_kernels(table):
+        raise InputError(f"cannot read {str(path)!r}: {error}; give a trace of PyTorch's profiler") from error
+    if not table.empty and tables.has_kernels(table):
         return tables.read_bench(table, path)
     if table.empty or not set(table.columns) >= tables.KINETO_COLUMNS:
-        raise InputError(f"{str(path)!r} is no profile; give a trace of PyTorch's profiler or a CSV file of ncu")
+        raise InputError(f"{str(path)!r} is no profile; give a trace of PyTorch's profiler")
     return tables.read_kineto(table, path)

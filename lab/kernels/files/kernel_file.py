@@ -41,7 +41,7 @@ def occupancy_rows(file: KernelFile, name: str, catalog: Catalog, gpu: Gpu | Non
     """
     table, unmeasured = file.table, file.table["achieved"].isna().all()
     if unmeasured and not has_configuration(table).any():
-        raise InputError(f"{name!r} holds no launch configuration; record it again with a newer profiler, or by ncu")
+        raise InputError(f"{name!r} holds no launch configuration; record it again with a newer profiler")
     if gpu is not None:
         table, limits = table.assign(gpu=gpu.name), {gpu.name: limits_of(gpu)}
     else:

@@ -5,14 +5,14 @@ from functools import partial
 
 from epochcast.analyzer.backends.distributed import predictor
 from epochcast.analyzer.backends.distributed.answer import Iteration
-from lab.rivals.distributed import neusight_style, roofline, vtrain_style
-from lab.rivals.distributed.learned import predict_learned
+from lab.rivals.distributed import roofline
+from lab.rivals.distributed.learned import neusight_style, predict_learned, vtrain_style
 
 RECIPES: dict[str, Callable[..., Iteration]] = {
     **{name: partial(predict_learned, recipe) for name, recipe in predictor.RECIPES.items()},
     "roofline": roofline.predict,
-    "neusight-style": neusight_style.predict,
-    "vtrain-style": vtrain_style.predict,
+    "neusight-style": neusight_style,
+    "vtrain-style": vtrain_style,
 }
 
 __all__ = ["RECIPES"]

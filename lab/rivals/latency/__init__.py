@@ -2,21 +2,10 @@
 
 from collections.abc import Callable
 
-from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.pipeline import make_pipeline
-
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe
 from lab.rivals.latency.baselines import DataSheetRidge, PairMedian, SpecificationRatio
-from lab.rivals.latency.log_ratio import LogRatioRecipe
-from lab.rivals.latency.pair_features import PairFeatures
 from lab.rivals.latency.prior import PriorRecipe
 from lab.rivals.latency.single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
-
-
-def _extra_trees() -> Recipe:
-    """One ensemble of trees on the log ratio, what ``default`` has to be worth more than; as many trees and as large leaves."""
-    return LogRatioRecipe(make_pipeline(PairFeatures(), ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0)))
-
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "default": DefaultRecipe,
@@ -28,7 +17,6 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "ridge": lambda: DefaultRecipe(members="ridge"),
     "ratio-catboost": lambda: DefaultRecipe(members="catboost"),
     "prior": PriorRecipe,
-    "extra-trees": _extra_trees,
     "same-latency": SpecificationRatio,
     "flops-ratio": lambda: SpecificationRatio("flops"),
     "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),

@@ -20,16 +20,13 @@ EVERYTHING_FAST = "\n".join(
 
 
 @contextmanager
-def stubbed_driver(statements: str = "") -> Iterator[dict[str, str]]:
-    """Compile the stub; yield the environment in which programs find eight busy H200 that differ from update to update.
-
-    ``statements``: more lines of the stub's scenario.
-    """
+def stubbed_driver() -> Iterator[dict[str, str]]:
+    """Compile the stub; yield the environment in which programs find eight busy H200 that differ from update to update."""
     with tempfile.TemporaryDirectory() as folder:
         library, scenario = Path(folder) / "libnvidia-ml.so.1", Path(folder) / "scenario"
         source = ROOT / "tests" / "agent" / "nvml_stub.c"
         subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, source, "-lm"], check=True)
-        scenario.write_text(f"frozen 1\ngpus {GPUS}\nepoch * 20 0.8\nripple 0.2\n{statements}\n")
+        scenario.write_text(f"frozen 1\ngpus {GPUS}\nepoch * 20 0.8\nripple 0.2\n")
         Path(f"{scenario}.delivered").write_bytes(bytes(16))
         yield {"LD_LIBRARY_PATH": folder, "NVML_STUB_SCENARIO": str(scenario)}
 

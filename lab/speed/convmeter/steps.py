@@ -10,7 +10,6 @@ time: no prediction can be better than these agree.
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import KEYS, PHASES, TIMES
 from epochcast.regressor.scoring import absolute_percentage_errors
@@ -83,7 +82,7 @@ def _timm_answers(table: str, protocol: str) -> dict[str, Answers]:
 
 
 def torchvision(draw: bool) -> Iterator[str]:
-    """By GPU and precision, and what a change of the precision makes."""
+    """By GPU and precision."""
     points = points_of("torchvision_step_times.csv.gz")
     points = points[(points["devices"] == 1) & (points["precision"] != "fp64")]
     for protocol in ("family", "model"):
@@ -100,34 +99,6 @@ def torchvision(draw: bool) -> Iterator[str]:
         named = ", ".join(f"{row} by {100 * more:.0f} %" for row, more in worse.items() if more > 0)
         yield f"Of {len(worse)} cells `default` is worse than `paper` in: {named or 'none'}."
         yield ""
-        yield from _precision_change(protocol, {phase: by["default"] for phase, by in answers.items()})
-        yield ""
-
-
-def _precision_change(protocol: str, answers: Mapping[str, Answers]) -> Iterator[str]:
-    """How many times fp32 takes of fp16, measured against predicted for networks that neither fit saw."""
-    rows = []
-    for phase, answer in answers.items():
-        both = answer.points.assign(measured=answer.measured, predicted=answer.predicted)
-        wide = both.pivot_table(["measured", "predicted"], index=["device", "network"], columns="precision").dropna()
-        ratio = pd.DataFrame({name: wide[name]["fp32"] / wide[name]["fp16"] for name in ("measured", "predicted")})
-        for device, own in ratio.groupby("device"):
-            ours, theirs = own["predicted"], own["measured"]
-            rows.append(
-                (
-                    f"{device}, {phase}",
-                    str(len(own)),
-                    f"{theirs.mean():.2f} ({theirs.min():.2f} to {theirs.max():.2f})",
-                    f"{ours.mean():.2f}",
-                    f"{100 * np.abs(ours / theirs - 1).mean():.1f}",
-                    f"{100 * np.abs(1 / theirs - 1).mean():.1f}",
-                    f"{100 * ((ours > 1) == (theirs > 1)).mean():.0f} %",
-                )
-            )
-    title = f"fp32 over fp16 time, {LEFT_OUT[protocol]}"
-    yield from markdown_table(
-        (title, "n", "measured", "predicted", "MAPE %", "if it changed nothing", "faster one right"), rows
-    )
 
 
 def cpu_phases(draw: bool) -> Iterator[str]:

@@ -5,8 +5,6 @@
 Honest: traces as they were recorded or simulated, uncropped, with any number of epochs; the truth is the median distance of the
 true epoch starts, and a trace without an answer is a miss in "within 5 %". The paper's own: each trace is cropped with its true
 marks to exactly ten epochs, and the truth is their total length / 10. Boundary errors are in samples.
-
-Oracles are no methods: they are told what no detector knows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,42 +47,28 @@ class Contestant:
         title: of the row.
         method: key of `METHODS`.
         parameters: of the method.
-        told: what an oracle is told: parameters that follow from the truth.
     """
 
     title: str
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    told: Callable[[Labels], dict[str, Any]] | None = None
 
     def score(self, each: LabelledTrace, clock: ClockChoice) -> TraceScore:
         """Of its answer on one trace."""
-        told = self.told(each.labels) if self.told and each.labels.training else {}
         return evaluate_trace(
-            each.name, each.time, each.metrics, each.labels, method=self.method, clock=clock, **self.parameters, **told
+            each.name, each.time, each.metrics, each.labels, method=self.method, clock=clock, **self.parameters
         )
-
-
-def true_number(labels: Labels) -> dict[str, int]:
-    """Two change points per epoch, where training turns into validation and back, but none at the end of the last."""
-    return {"number": 2 * len(labels.epoch_starts) - 1}
 
 
 CONTESTANTS = (
     Contestant("track", "track"),
     Contestant("paper", "paper"),
     Contestant("paper, prominence 0.3, median", "paper", {"prominence": 0.3, "average": "median"}),
-    Contestant("notebook", "notebook"),
-    Contestant("PELT rbf", "pelt"),
-    Contestant("PELT rbf, every second", "pelt", {"every": 2}),
-    Contestant("Dynp l2", "dynp"),
-    Contestant("Dynp l2, every second", "dynp", {"every": 2}),
     Contestant("Binseg l2", "binseg"),
     Contestant("Binseg l2, every second", "binseg", {"every": 2}),
     Contestant("Jenks", "jenks"),
     Contestant("autocorrelation", "autocorrelation"),
     Contestant("harmonic", "harmonic"),
-    Contestant("*oracle:* Dynp, true number, every second", "dynp", {"every": 2}, true_number),
 )
 
 

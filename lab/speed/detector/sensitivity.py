@@ -18,12 +18,9 @@ from contextlib import suppress
 from itertools import groupby
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
-from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing
 from epochcast.detector import InputError, detect
 from lab.evaluate.detection import TOLERANCE, evaluate_trace, period_error
 from lab.simulator import simulate
@@ -111,33 +108,6 @@ def sweep_table(found: Swept, values: Sequence[int], title: str) -> Iterator[str
     yield from markdown_table(["data (n)", "peaks", *(f"{title}{value}" for value in values)], rows)
 
 
-def sweep_figure(found: Swept, values: Sequence[int], label: str, stated: int) -> Figure:
-    """Median error over one constant, a panel per reading of the peaks; the stated value is dashed."""
-    with drawing():
-        figure = Figure(figsize=(10, 3.4), layout="constrained")
-        panels = figure.subplots(1, len(PROMINENCES), sharey=True)
-        looks = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), ("0.35", "D", ":"))
-        for axes, peaks in zip(panels, PROMINENCES, strict=True):
-            rows = [(data, row) for (data, which), row in found.items() if which == peaks]
-            for (data, row), (color, marker, line) in zip(rows, looks, strict=False):
-                medians = [float(np.nanmedian(percents)) for percents in row]
-                axes.plot(
-                    values, medians, color=color, marker=marker, linestyle=line, markersize=4, label=data.replace("`", "")
-                )
-            axes.axvline(stated, color="0.5", linewidth=0.9, linestyle=(0, (4, 2)))
-            axes.set_title(peaks)
-            axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
-            axes.yaxis.set_minor_formatter(NullFormatter())
-            axes.set_xticks(values)
-            axes.set_xlabel(f"{label} (dashed: the paper's)")
-        panels[0].set_ylabel("median error of the period")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=2)
-        return figure
-
-
 BOTH_READINGS = [title for peaks in PROMINENCES for title in (f"{peaks}: MAPE %", "median %", "within 5 %")]
 
 
@@ -188,8 +158,8 @@ def recorded_trainings() -> Iterator[tuple[str, LabelledTrace]]:
                 yield {"res": "resnet", "tf": "transformer", "tfm": "transformer"}.get(model, model), each
 
 
-def report(seed: int, traces: int, write: bool) -> Iterator[str]:
-    """The part of the page; its pictures are drawn if it is written."""
+def report(seed: int, traces: int) -> Iterator[str]:
+    """The part of the page."""
     papers = [simulated("paper", seed + index) for index in range(traces)]
     crops = [as_in_the_paper(each) for each in papers]
     others = [simulated(cls, seed + index) for cls in VISIBLE for index in range(max(1, traces // 12))]
@@ -202,16 +172,10 @@ def report(seed: int, traces: int, write: bool) -> Iterator[str]:
     if trainings:
         sets["recorded CPU trainings, uncropped"] = as_recorded(each for _, each in trainings)
 
-    def picture(found: Swept, values: Sequence[int], label: str, stated: int, name: str) -> Iterator[str]:
-        if write:
-            path = DETECTOR.save_picture(sweep_figure(found, values, label, stated), name)
-            yield from ("", f"![Median error of the paper's recipe over its {label}]({path})")
-
     yield from ("### Smoothing divisor (the paper's Fig. 10)", "")
     yield from (f"Median error in percent (share within 5 %); traces of at most {MOST_SAMPLES} samples.", "")
     found = by_divisor(sets)
     yield from sweep_table(found, DIVISORS, "n/")
-    yield from picture(found, DIVISORS, "smoothing divisor", 40, "sensitivity_divisor")
     yield from (
         "",
         "By number of epochs: one kind of simulated job, cropped to so many of them; prominent peaks, median error in percent.",
@@ -222,7 +186,6 @@ def report(seed: int, traces: int, write: bool) -> Iterator[str]:
     yield from ("", "### Number of passes (Fig. 5)", "", "Median error in percent (share within 5 %).", "")
     found = by_passes(sets)
     yield from sweep_table(found, PASSES, "")
-    yield from picture(found, PASSES, "number of passes", 3, "sensitivity_passes")
 
     yield from ("", "### By GPU (Table II)", "")
     yield from (
@@ -258,4 +221,4 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=3000)
     parser.add_argument("--traces", type=int, default=36)
     chosen = parser.parse_args()
-    publish(DETECTOR, "sensitivity", report(chosen.seed, chosen.traces, chosen.write), write=chosen.write)
+    publish(DETECTOR, "sensitivity", report(chosen.seed, chosen.traces), write=chosen.write)

@@ -1,6 +1,6 @@
 """Small real trainings on the CPU, and one batch inference, as ``trainings.toml`` lists them: what gets recorded.
 
-Run one without recording it: python -m lab.speed.detector.trainings NAME --labels NAME.json
+Recorded by: epochcast record --source host --out NAME.csv -- python -m lab.speed.detector.trainings NAME --labels NAME.json
 
 Data is synthetic (the machine may be offline) but learnable: the loss of every epoch goes into the labels. The marks are taken
 where a user would put them: an epoch starts before its first batch is requested and ends after validation and checkpoint.
@@ -49,8 +49,6 @@ class Run:
     cached: bool = False  # images are resized at their first use, so that the first epoch is longer
     neighbour_s: tuple[float, float] | None = None  # another process computes from .. to [s after this one's imports]
     prints: str = "epoch"  # what ends with a line of output: epoch, step, nothing
-    others: int = 0  # busy loops next to the whole recording, outside of the recorded processes
-    folder: str = "cpu_training"  # of data/, for the recording
 
     @property
     def cls(self) -> str:

@@ -7,11 +7,10 @@ from dataclasses import asdict
 
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, Coefficients
 from epochcast.regressor import load_catalog
-from lab.distributed.fit import fit_coefficients
+from lab.distributed.fit import fit_coefficients, save_model
 from lab.distributed.fitting import fit_operators
 from lab.distributed.public_operators import read_operators
 from lab.distributed.runs import public_runs
-from lab.distributed.saving import save_model
 from lab.speed.page import options
 
 

@@ -20,7 +20,6 @@ from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Gpu, load_catalog
 from lab.campaign import networks
-from lab.speed.distributed.small_models import WithLoss
 from lab.speed.page import ROOT, markdown_table, options
 
 H200 = ROOT / "data" / "h200"
@@ -31,6 +30,18 @@ MODELS = {
 }
 """The script's names -> the same sizes for `--model`; its BERT has no dense layer before the head."""
 INSIDE = "usual: inside the interval"
+
+
+class WithLoss(torch.nn.Module):
+    """A classifier that answers its loss."""
+
+    def __init__(self, body: torch.nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """``x`` (batch, …) and ``labels`` (batch,) to a scalar."""
+        return torch.nn.functional.cross_entropy(self.body(x), labels)
 
 
 def vgg16(batch: int = 1) -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]]:

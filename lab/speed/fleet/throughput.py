@@ -3,9 +3,8 @@
     OMP_NUM_THREADS=1 python -m lab.speed.fleet.throughput [--gpus 64] [--minutes 10] [--write]
 
 Simulated telemetry (`lab.simulated_fleet`, one trace in fifty broken). The same traces are analysed by one process, by two, and
-by a Dask cluster (a scheduler and two workers, processes of their own on the loopback); next to that by a plain loop over
-`epochcast detect`, a process for each trace, as one would write it in a shell. 10 000 GPUs are extrapolated: processor seconds
-of a trace in its worker times their number. That all ways make the same tables is tested (`tests/analyzer/fleet`).
+by a Dask cluster (a scheduler and two workers, processes of their own on the loopback). 10 000 GPUs are extrapolated: processor
+seconds of a trace in its worker times their number. That all ways make the same tables is tested (`tests/analyzer/fleet`).
 """
 
 import json
@@ -19,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean
 
 import pandas as pd
 
@@ -28,7 +26,6 @@ from lab.speed.processes import connects, cpu_seconds, free_port, memory, runnin
 
 WORKERS = 2
 MANY = 10_000
-LOOPED = 8
 LOOK_S = 1.0
 ROWS: dict[str, Callable[["Run", int, float], str]] = {
     "processor seconds per trace, all processes, start and report included": lambda run, gpus, hours: f"{run.cpu_s / gpus:.2f}",
@@ -121,13 +118,6 @@ class Fleet:
             raise SystemExit(f"the analysis ended with {done.status}: {(self.base / 'errors').read_text()}")
         return done
 
-    def looped(self) -> float:
-        """Processor seconds of `epochcast detect` for each of a few traces that it can read, one process after the other."""
-        traces = sorted((self.folder / "traces").rglob("*.parquet"))
-        chosen = traces[:: max(1, len(traces) // LOOPED)][:LOOPED]
-        runs = [run_command(["detect", path, "--json"], self.base) for path in chosen]
-        return mean(run.cpu_s for run in runs if run.status in (0, 1))
-
 
 def measured(gpus: int, minutes: float, seed: int) -> Iterator[str]:
     """Yield the part."""
@@ -146,7 +136,6 @@ def measured(gpus: int, minutes: float, seed: int) -> Iterator[str]:
         each = float(pd.read_parquet(fleet.base / "1" / "gpus.parquet")["cpu_s"].mean())
         yield f"A trace takes {each:.2f} processor seconds in its worker, nearly all of it the search for epochs."
         yield f"{MANY} such GPUs ({MANY * minutes / 60:.0f} GPU-hours), **extrapolated**: {MANY * each / 3600:.1f} core-hours."
-        yield f"A plain loop over `epochcast detect`, a process for each trace: {fleet.looped():.1f} each."
         yield f"Writing such a fleet takes {fleet.written} per GPU (Parquet, zstd)."
 
 

@@ -53,7 +53,8 @@ def lines(*, draw: bool) -> Iterator[str]:
     predicted = predictions(jobs, FittedTrees)  # logarithms: labels differ a hundredfold
     foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, Mean)}
     drawn_from = mixes(jobs)
-    yield f"{sizes()}; all arrive at once on {GPUS} GPUs ({GPU})."
+    sizes = " and ".join(f"{runs} streams of {count} jobs" for count, runs in STREAMS.items())
+    yield f"{sizes}; all arrive at once on {GPUS} GPUs ({GPU})."
     yield ""
     for mix, rows in drawn_from.items():
         own, measured = jobs.points.iloc[rows], jobs.points["sm_occupancy"].to_numpy()[rows]
@@ -182,16 +183,6 @@ def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
     return chart_figure(Chart(panels, "slowdown of co-located jobs"))
 
 
-def sizes() -> str:
-    """How many streams there are, in words."""
-    return " and ".join(f"{runs} streams of {count} jobs" for count, runs in STREAMS.items())
-
-
-def with_interval(mean: Mapping[str, float], scale: float = 1.0) -> str:
-    """A mean with half of its 95 % interval."""
-    return f"{scale * mean['mean']:.1f} ± {scale * (mean['high'] - mean['mean']):.1f}"
-
-
 def deciles(ratios: NDArray[np.float64] | pd.Series) -> str:
     """10th, 50th and 90th percentile in percent."""
     low, middle, high = (f"{100 * value:.0f}" for value in np.quantile(ratios, [0.1, 0.5, 0.9]))
@@ -203,7 +194,8 @@ def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
 
 
 def _with_sd(mean: Mapping[str, float]) -> str:
-    return f"{with_interval(mean, 100)} ({100 * mean['sd']:.1f})"
+    """A mean with half of its 95 % interval, and the deviation of runs."""
+    return f"{100 * mean['mean']:.1f} ± {100 * (mean['high'] - mean['mean']):.1f} ({100 * mean['sd']:.1f})"
 
 
 if __name__ == "__main__":

@@ -27,16 +27,14 @@ TARGETS = {"CNN": "at most 6 %", "MLP": "at most 0.6 %"}
 LEAST = 96.0
 """Target of recall and precision, percent."""
 
-GIB = 2**30
 Floats = NDArray[np.float64]
 
 
 def lines() -> Iterator[str]:
-    """Both tables, and what the worst answers have in common."""
+    """Both tables."""
     catalog = load_catalog()
     memory = catalog.resolve(GPU).memory
     peaks, crashes = [], []
-    worst: list[str] = []
     for table, file in TABLES.items():
         jobs = read_training_jobs([public(f"occupancy/{file}")], catalog)
         fits = jobs.points["fits"].to_numpy(dtype=bool)
@@ -52,14 +50,10 @@ def lines() -> Iterator[str]:
             if not fits.all():
                 for name, verdict in (("shapes alone", shapes > memory), ("both", risk > 0.5)):
                     crashes.append((f"{table}, {protocol}: {name}", *verdict_figures(~fits, verdict)))
-            if protocol == "layers":
-                worst += worst_lines(table, jobs, measured, both)
     header = ("left out", "n", "shapes MAPE %", "median", "trees MAPE %", "median", "both MAPE %", "median", "in 90 % interval")
     yield from markdown_table((*header, "target of both"), peaks)
     yield ""
     yield from markdown_table(("out of memory", "crashed", "fit", "recall %", "precision %", "target"), crashes)
-    yield ""
-    yield from worst
 
 
 def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -81,21 +75,6 @@ def verdict_figures(crashed: NDArray[np.bool_], verdict: NDArray[np.bool_]) -> t
     right = np.count_nonzero(crashed & verdict)
     recall, precision = 100 * right / np.count_nonzero(crashed), 100 * right / max(int(np.count_nonzero(verdict)), 1)
     return str(crashed.sum()), str((~crashed).sum()), f"{recall:.1f}", f"{precision:.1f}", f"at least {LEAST:g}"
-
-
-def worst_lines(table: str, jobs: TrainingJobs, measured: Floats, predicted: Floats) -> Iterator[str]:
-    """What the tenth of the rows with the largest errors is made of."""
-    fits = jobs.points["fits"].to_numpy(dtype=bool)
-    points = jobs.points[fits].assign(error=(predicted / measured - 1)[fits])
-    size = points["error"].abs()
-    tenth = points[size >= size.quantile(0.9)]
-    share = tenth["architecture"].value_counts() / points["architecture"].value_counts()
-    often = ", ".join(f"{name} {100 * part:.0f} %" for name, part in share.sort_values(ascending=False).items())
-    yield (
-        f"- {table}: the worst tenth is {100 * size[tenth.index].min():.1f} to {100 * size.max():.1f} % off, "
-        f"{100 * (tenth['error'] > 0).mean():.0f} % of it too high; median peak {tenth['peak_memory'].median() / GIB:.1f} GiB "
-        f"(all: {points['peak_memory'].median() / GIB:.1f}). Share of each family in it: {often}."
-    )
 
 
 def _mape(scores: Scores) -> str:

@@ -1,26 +1,20 @@
 """Bytes and CPU of a scrape, of the web pages and of the API's lists for fleets of 64, 512 and 10,000 GPUs whose nodes report.
 
-    python -m lab.speed.service.page_sizes [--gpus 64 512 10000] [--largest 64] [--browser] [--port 0]
+    python -m lab.speed.service.page_sizes [--gpus 64 512 10000] [--largest 64]
 
 Nodes have eight GPUs and a node analyzer each; jobs have 1, 2, 4, ... up to ``--largest`` GPUs in turn, each job a profile of
-its own. The real application answers in this process, without a socket. With ``--browser`` a headless Chromium loads pages over
-HTTP too: seconds from the start of the navigation to the end of ``load``. With ``--port`` the last fleet stays there.
+its own. The real application answers in this process, without a socket.
 """
 
 import argparse
 import itertools
-import shutil
-import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import uvicorn
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.jobs.questions import example_profile
@@ -117,56 +111,17 @@ def measure(parts: Parts, client: TestClient) -> None:
     print("\n".join(line for line in lines if "_left_out_" in line and not line.startswith("#")))
 
 
-def load(url: str) -> list[float]:
-    """Return the seconds that a headless Chromium takes for ``url``, in ten visits with nothing in its cache."""
-    from playwright.sync_api import sync_playwright
-
-    took = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for _ in range(10):
-            page = browser.new_page()
-            page.goto(url, wait_until="load")
-            took.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"))
-            page.context.close()
-        browser.close()
-    return took
-
-
-def serve(app: FastAPI, port: int) -> tuple[uvicorn.Server, str]:
-    """Answer from a thread of this process; return the server and its address."""
-    listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
-    while not server.started:
-        time.sleep(0.02)
-    return server, f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 def main() -> None:
     """Print the figures of each fleet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, nargs="+", default=[64, 512, 10_000])
     parser.add_argument("--largest", type=int, default=64, help="GPUs of the largest jobs, a power of two")
-    parser.add_argument("--browser", action="store_true", help="load pages in Chromium too")
-    parser.add_argument("--port", type=int, help="serve the last fleet here until interrupted")
     options = parser.parse_args()
     for gpus in options.gpus:
         with tempfile.TemporaryDirectory() as folder:
             parts = fleet(Path(folder) / "state.db", gpus, options.largest)
             print(f"{gpus} GPUs, {len(parts.analysis.snapshot.jobs)} jobs, {len(parts.analysis.watcher().sources)} sources")
-            app = create_app(parts)
-            measure(parts, TestClient(app))
-            if options.browser:
-                server, url = serve(app, 0)
-                for path in ("/", f"/jobs/{next(iter(parts.analysis.snapshot.jobs))}"):
-                    now_reported(parts)
-                    took = load(url + path)
-                    print(f"{path} in the browser: {min(took):.2f} to {max(took):.2f} s, median {np.median(took):.2f} s")
-                server.should_exit = True
-            if options.port and gpus == options.gpus[-1]:
-                print(serve(app, options.port)[1], flush=True)
-                threading.Event().wait()
+            measure(parts, TestClient(create_app(parts)))
             parts.store.close()
 
 

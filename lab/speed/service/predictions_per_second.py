@@ -1,12 +1,11 @@
 """How many predictions of distinct profiles the service answers, and how long each takes: a real `epochcast serve`, over HTTP.
 
-    python -m lab.speed.service.predictions_per_second [--seconds 30] [--rates 50 100] [--callers 1 2 4 8]
+    python -m lab.speed.service.predictions_per_second [--seconds 30] [--rates 50 100]
 
 Open loop: requests leave at even intervals whether or not the ones before are answered, and an answer's time counts from when
-its request was due, so that a queue shows. Closed loop: so many callers, each asking again as soon as it is answered. Every
-request has a profile of its own: the example of the API with every figure moved, on a GPU drawn from the catalogue; each is
-predicted for all GPUs of the catalogue. The first seconds after the start, in which threads and libraries come up, are shown
-apart ("cold"). Client and service share this machine.
+its request was due, so that a queue shows. Every request has a profile of its own: the example of the API with every figure
+moved, on a GPU drawn from the catalogue; each is predicted for all GPUs of the catalogue. The first seconds after the start, in
+which threads and libraries come up, are shown apart ("cold"). Client and service share this machine.
 """
 
 import argparse
@@ -26,7 +25,6 @@ from epochcast.regressor.profile_json import read_profile
 from lab.speed.processes import Server, listening, machine
 
 COLD_RATE, COLD_S = 50.0, 5.0
-ASKED = 500  # of a closed loop
 
 
 def questions(count: int, seed: int) -> list[bytes]:
@@ -72,20 +70,6 @@ async def open_loop(url: str, bodies: list[bytes], rate: float) -> list[float]:
         return await asyncio.gather(*(at(begin + number / rate, body) for number, body in enumerate(bodies)))
 
 
-async def closed_loop(url: str, bodies: list[bytes], callers: int) -> list[float]:
-    """Seconds of each answer."""
-    waiting, took = iter(bodies), []
-    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
-
-        async def caller() -> None:
-            for body in waiting:
-                began = time.perf_counter()
-                took.append(await answered_at(client, body) - began)
-
-        await asyncio.gather(*(caller() for _ in range(callers)))
-    return took
-
-
 def measure(service: Server, name: str, loop: Coroutine[None, None, list[float]]) -> None:
     """Run a loop and print what it and the service's own counters tell."""
     before, began = service.figures()["process_cpu_seconds_total"], time.perf_counter()
@@ -104,9 +88,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0, help="length of an open loop")
     parser.add_argument("--rates", type=float, nargs="*", default=[50.0, 100.0], help="requests per second")
-    parser.add_argument(
-        "--callers", type=int, nargs="*", default=[1, 2, 4, 8], help=f"callers of a closed loop, {ASKED} requests each"
-    )
     options = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory() as name:
@@ -116,8 +97,6 @@ def main() -> None:
             for rate in options.rates:
                 bodies = questions(int(rate * options.seconds), 0)
                 measure(service, f"{rate:g}/s", open_loop(service.url, bodies, rate))
-            for callers in options.callers:
-                measure(service, f"{callers} callers", closed_loop(service.url, questions(ASKED, callers), callers))
             print(f"{service.figures()['process_resident_memory_bytes'] / 1e6:.0f} MB resident")
 
 

@@ -4,7 +4,7 @@
 "use strict";
 
 const AGAIN_MS = 5000; // from one fetch to the next: the service looks at its jobs about as often
-const PATIENCE_MS = 5000; // for an answer; the slowest under load take a tenth of it (lab/speed/service/strangers.py)
+const PATIENCE_MS = 5000; // for an answer; the slowest under load take a tenth of it
 const AGES = [[90, 1, "s"], [90 * 60, 60, "min"], [36 * 3600, 3600, "h"], [Infinity, 86400, "d"]]; // as the service has them
 const lost = document.getElementById("lost");
 
