@@ -14,6 +14,7 @@ from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.precision import precision_named
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import Gpu
 from lab.convmeter.device import cpu_name
@@ -44,13 +45,13 @@ def this_machine() -> Gpu:
     )
 
 
-def predictor_here(model: str, recipe: str = "default") -> IterationPredictor:
-    """Predicts jobs of a model on this machine from operators that are run here, and kept from run to run."""
+def predictor_here(model: str, recipe: str, times: ProfiledTimes) -> IterationPredictor:
+    """Predicts jobs of a model on this machine from operators that are run here."""
     return IterationPredictor(
         ModelGraphs.of(model, "cpu", extraction="fx" if recipe == "paper" else "recording"),
         recipe,
         replace(DistributedModel.load(), coefficients=AS_MEASURED),
-        lambda _, precision: ProfiledTimes("cpu", precision, ProfileCache()),
+        lambda *_: times,
         intra=NO_LINK,
     )
 
@@ -70,13 +71,19 @@ def main(arguments: list[str] | None = None) -> None:
         sequence_length=asked.sequence_length,
         precision=asked.precision,
     )
-    predictor, gpu = predictor_here(asked.model, asked.recipe), this_machine()
-    times = predictor.times(gpu, job)
+    precision, gpu = precision_named(asked.precision), this_machine()
+    times = ProfiledTimes("cpu", precision, ProfileCache())  # kept from run to run
+    predictor = predictor_here(asked.model, asked.recipe, times)
     times.seconds(
         [operator for block in predictor.graphs.graph(job).parts for operator in block.operators]
     )  # all in the same rounds
-    iteration = predictor.iteration(gpu, job)
-    answer = {"seconds": iteration.seconds, "compute": iteration.parts.compute, "optimizer": iteration.parts.optimizer}
+    parts = predictor.iteration(gpu, job).parts
+    if asked.recipe == "default" and precision.weights == "float32" and not precision.loss_scaling:
+        # torch's optimizer steps the weights themselves, so that its step can be run here too
+        blocks = [block for stage in predictor.prepared(gpu, job).stages for block in stage.blocks]
+        weights = [weight for block in blocks for weight in block.weights]
+        parts = parts.model_copy(update={"optimizer": times.optimizer_seconds(weights, job.optimizer)})
+    answer = {"seconds": parts.seconds, "compute": parts.compute, "optimizer": parts.optimizer}
     print(json.dumps({**answer, "threads": torch.get_num_threads()}))
 
 

@@ -1,14 +1,9 @@
-"""Why a network could not be run: a sentence where it was traced without values, a few words where many were measured."""
+"""Why a network could not be traced without values, in a sentence."""
 
 from __future__ import annotations
 
-import re
 import traceback
 from pathlib import Path
-
-import torch
-
-from epochcast.analyzer.errors import InputError
 
 _BACKENDS = Path(__file__).parents[1]
 _TRACERS = {
@@ -53,15 +48,3 @@ def _remedy(error: Exception, has_place: bool, otherwise: str) -> str:
     if isinstance(error, TypeError) and not has_place:
         return "forward is called with the example inputs in order; wrap a module that takes them by name"
     return otherwise
-
-
-def failure_reason(error: Exception) -> str:
-    """A few words, the same for failures of one kind, so that measurements in bulk can count them."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        return "out of memory"
-    text = " ".join(str(error).split())
-    if isinstance(error, InputError):
-        return text
-    if isinstance(error, RuntimeError | ValueError):  # of torch, which goes on with sizes that differ from point to point
-        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
-    return f"{type(error).__name__}: {text}"[:100]

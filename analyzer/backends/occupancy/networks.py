@@ -140,21 +140,6 @@ def lenet5(image_size: int, classes: int) -> nn.Module:
     )
 
 
-def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
-    """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers."""
-    from torch import nn
-
-    class Clip(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.image, self.text = image_tower, text_tower
-
-        def forward(self, image: Tensor, tokens: Tensor) -> tuple[Any, Any]:
-            return self.image(image), self.text(tokens).last_hidden_state
-
-    return Clip()
-
-
 def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network is called with."""
     import torch

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
-from epochcast.analyzer.backends.distributed.plan.schedule import rank_order
 
 RANKS = 2
 
@@ -111,24 +110,27 @@ def pipeline(hidden: int, layers: int, batch: int, micro_batches: int, schedule:
     last = rank == RANKS - 1
     module = Mlp(hidden, 4 * hidden, layers // RANKS, loss=last)
     optimizer, inputs = _optimizer(module), torch.randn(batch, hidden)
-    order = list(rank_order(rank, RANKS, micro_batches, schedule))
+    ahead = micro_batches if schedule == "gpipe" else 1 if last else RANKS  # passes forward before the first one back
+    order = [(True, number) for number in range(min(ahead, micro_batches))]
+    for number in range(micro_batches):
+        order += [(False, number)] + [(True, number + ahead)] * (number + ahead < micro_batches)
     received = torch.empty(batch, hidden)
 
     def iteration() -> None:
         kept: dict[int, tuple[Tensor, Tensor]] = {}
         sending = []
-        for step in order:
-            if step.forward:
+        for forward, micro_batch in order:
+            if forward:
                 x = inputs
                 if last:
                     dist.recv(received, 0)
                     x = received.clone().requires_grad_()
                 y = module(x)
-                kept[step.micro_batch] = x, y
+                kept[micro_batch] = x, y
                 if not last:
                     sending.append((y, dist.isend(y.detach(), 1)))
                 continue
-            x, y = kept.pop(step.micro_batch)
+            x, y = kept.pop(micro_batch)
             if last:
                 y.backward()
                 sending.append((x.grad, dist.isend(x.grad, 0)))

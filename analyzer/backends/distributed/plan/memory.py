@@ -7,17 +7,15 @@ parallelism torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from epochcast.analyzer.backends.distributed.answer import Memory
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.plan.optimizer import kept_bytes
 from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, rank_order
+from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, passes_by_chunk
 
 _GIB = 2.0**30
 
@@ -86,12 +84,9 @@ def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int,
 def _activation_bytes(stages: Sequence[Stage], job: TrainingConfiguration, rank: int) -> float:
     """Saved tensors of the micro-batches in flight, and the most that the backward pass has next to them."""
     most = in_flight(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
-    if job.virtual_stages == 1:
-        held = Counter({stages[0].chunk: most})
-    else:  # a rank begins with as many forward passes as are ever in flight, through its chunks in turn
-        order = rank_order(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
-        held = Counter(step.chunk for step in islice(order, most))
-    kept = sum(held[stage.chunk] * _kept_bytes(stage, job) for stage in stages)
+    # A rank begins with as many forward passes as are ever in flight.
+    held = passes_by_chunk(most, job.pipeline, job.virtual_stages)
+    kept = sum(count * _kept_bytes(stage, job) for count, stage in zip(held, stages, strict=True))
     different = {id(block): block for stage in stages for block in stage.blocks}.values()
     return kept + max((_working_bytes(block, job) for block in different), default=0.0)
 

@@ -37,11 +37,6 @@ def moved_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
     return total / _sharers(job)
 
 
-def update_is_plain(weights: Iterable[Weight], job: TrainingConfiguration) -> bool:
-    """Whether torch's optimizer steps the weights themselves: no master copies, and no scaled gradients."""
-    return not precision_named(job.precision).loss_scaling and not any(_state(weight, job)[1] for weight in weights)
-
-
 def _state(weight: Weight, job: TrainingConfiguration) -> tuple[int, bool]:
     """Bytes of one number of a weight's states, and whether a master copy is among them."""
     size = DTYPE_BYTES[weight.tensor.dtype]

@@ -29,35 +29,6 @@ class StageTimes(NamedTuple):
     send: float = 0.0
 
 
-class PipelineStep(NamedTuple):
-    """One entry of a rank's order."""
-
-    forward: bool
-    chunk: int
-    micro_batch: int
-
-
-def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> Iterator[PipelineStep]:
-    """What a rank computes, in order."""
-    total = micro_batches * virtual
-    warm_up = in_flight(rank, ranks, micro_batches, schedule, virtual) - 1 if schedule == "1f1b" else total
-    for number in range(total + warm_up):
-        if number < total:
-            yield _step(True, number, rank, ranks, virtual)
-        if number >= warm_up:
-            yield _step(False, number - warm_up, rank, ranks, virtual)
-
-
-def _step(forward: bool, number: int, rank: int, ranks: int, virtual: int) -> PipelineStep:
-    """The ``number``-th pass of a rank: ``ranks`` micro-batches through each of its chunks in turn."""
-    if virtual == 1:
-        return PipelineStep(forward, rank, number)
-    round_, within = divmod(number, ranks * virtual)
-    turn, micro_batch = divmod(within, ranks)
-    turn = turn if forward else virtual - 1 - turn
-    return PipelineStep(forward, turn * ranks + rank, round_ * ranks + micro_batch)
-
-
 def in_flight(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> int:
     """Most micro-batches whose activations a rank holds at once; with ``virtual`` chunks per rank, those of one chunk each.
 
@@ -109,7 +80,7 @@ def _through_ranks(chunks: Sequence[StageTimes], ranks: int, micro_batches: int,
         own = chunks[rank::ranks]
         first, last = rank, rank + (virtual - 1) * ranks
         held = in_flight(rank, ranks, micro_batches, "1f1b", virtual)
-        passes = _passes(held, ranks, virtual)
+        passes = passes_by_chunk(held, ranks, virtual)
         forward = sum(count * chunk.forward for count, chunk in zip(passes, own, strict=True))
         backward = sum(count * chunk.backward for count, chunk in zip(passes, own, strict=True))
         at_first = max(0.0, turn - there[first] - back[last] - forward - own[-1].backward)
@@ -122,8 +93,11 @@ def _through_ranks(chunks: Sequence[StageTimes], ranks: int, micro_batches: int,
         yield there[first] + work + waits + back[first]
 
 
-def _passes(held: int, ranks: int, virtual: int) -> list[int]:
-    """How many of a rank's first ``held`` forward passes, or last backward passes, are of each of its chunks."""
+def passes_by_chunk(held: int, ranks: int, virtual: int) -> list[int]:
+    """How many of a rank's first ``held`` forward passes, or last backward passes, are of each of its chunks.
+
+    ``ranks`` micro-batches go through each chunk in turn.
+    """
     if virtual == 1:
         return [held]
     rounds, rest = divmod(held, ranks * virtual)
