@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.backends.measured_table import MeasuredTable
 from epochcast.regressor import Catalog
 from epochcast.regressor import InputError as RegressorInputError
+
+_TEXTS = ("gpu", "op", "pass", "family", "dtype")
 
 CORPUS_COLUMNS = ("gpu", "op", "pass", *SHAPE_COLUMNS, "seconds")
 """``gpu`` is the catalogue's name; ``pass`` is forward or backward; the others as in :mod:`.shapes`."""
 
-_LONGEST = 3600.0
-"""An operator of more than an hour is milliseconds or microseconds read as seconds."""
+SHORTEST, LONGEST = 1e-9, 3600.0
+"""Seconds of an operator: more than an hour is milliseconds or microseconds read as seconds."""
 
 
 def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
@@ -29,27 +30,16 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     Raises:
         InputError: the file cannot be read or lacks a column, or a row is no measurement.
     """
-    try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot read {str(path)!r}: {' '.join(str(error).split())[:200]}; give a CSV file") from error
-    if missing := [name for name in CORPUS_COLUMNS if name not in table]:
-        raise InputError(f"{path.name} holds no measured operators: it lacks {', '.join(missing)}")
-    names = {device: _device(str(device), catalog) for device in table["gpu"].unique()}
-    return checked(table[list(CORPUS_COLUMNS)].assign(gpu=table["gpu"].map(names)), path)
-
-
-def checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Refuse rows that are no measurement: a time of 0 or a negative size would spoil every fit."""
-    figures = table[["batch", "m", "n", "k", "bytes", "seconds"]].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
-    good = (np.isfinite(figures) & (figures > 0)).all(axis=1) & (figures[:, -1] < _LONGEST)
-    if not good.all():
-        row = int(np.argmin(good))
-        raise InputError(
-            f"{file.name}: measurement {row + 1} ({table['op'].iloc[row]} on {table['gpu'].iloc[row]}) has "
-            f"{figures[row, -1]:g} seconds and {figures[row, -2]:g} bytes; both must be positive and below an hour; remove it"
-        )
-    return table
+    table = MeasuredTable(path, _TEXTS, f"a table of operators has {', '.join(CORPUS_COLUMNS)}")
+    least = {"flops": 0.0, "seconds": SHORTEST}
+    columns = {
+        name: table.texts(name)
+        if name in _TEXTS
+        else table.numbers(name, least.get(name, 1.0), LONGEST if name == "seconds" else float("inf"))
+        for name in CORPUS_COLUMNS
+    }
+    names = {device: _device(device, catalog) for device in columns["gpu"].unique()}
+    return pd.DataFrame(columns).assign(gpu=columns["gpu"].map(names))
 
 
 def _device(name: str, catalog: Catalog) -> str:
