@@ -6,8 +6,8 @@ import math
 from itertools import product
 
 from epochcast.analyzer.backends.distributed.answer import IterationPrediction
+from epochcast.analyzer.backends.distributed.backend import Resolved
 from epochcast.analyzer.backends.distributed.plan.precision import available, precision_named, require
-from epochcast.analyzer.backends.distributed.resolved import Resolved
 from epochcast.analyzer.backends.distributed.search import divisors
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer

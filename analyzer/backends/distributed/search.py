@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any, Literal
 
 from epochcast.analyzer.backends.distributed.answer import Iteration, IterationPrediction, sentences
+from epochcast.analyzer.backends.distributed.backend import Resolved
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.plan.precision import available, precision_named, require
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
-from epochcast.analyzer.backends.distributed.resolved import Resolved
 from epochcast.analyzer.backends.rent import price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer
