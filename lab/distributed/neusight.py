@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.operator_time import corpus
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
+from epochcast.analyzer.backends.distributed.operator_time import table
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from lab.distributed.operator_rows import pass_row
@@ -60,7 +60,7 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
                 row = int((tables[-1]["seconds"] > 0).to_numpy().argmin())
                 raise InputError(f"{file.name}: measurement {row + 1} has {tables[-1]['seconds'][row]:g} seconds; remove it")
         elif not path.is_dir() or columns >= set(CORPUS_COLUMNS):
-            tables.append(corpus.read_corpus(file, catalog))
+            tables.append(table.read_corpus(file, catalog))
     if not tables:
         raise InputError(f"{str(path)!r} holds no CSV file of operators; give a table of measured operators")
     return pd.concat(tables, ignore_index=True)

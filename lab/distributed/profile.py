@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.job import Precision
 from lab.convmeter.device import Device, Timing, check_device, cpu_name, tf32
 from lab.distributed.arguments import RandomMemory, runnable
 from lab.distributed.operator_text import operator_text

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import torch
 
-from epochcast.analyzer.backends.distributed.communication.links import Link
+from epochcast.analyzer.backends.distributed.communication.cluster import Link
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, precision_named
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.regressor import Gpu
 from lab.convmeter.device import cpu_name

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import CONFIGURATION, GpuLimits
+from epochcast.analyzer.backends.occupancy.modelled import CONFIGURATION, GpuLimits
 from lab.kernels.occupancies import LIMITERS, occupancies
 
 _TEXTS = ("workload", "gpu", "kernel")

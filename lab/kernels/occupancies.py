@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import (
-    WARP_SIZE,
-    GpuLimits,
-    blocks_that_fit,
-    grid_occupancy,
-)
+from epochcast.analyzer.backends.occupancy.modelled import WARP_SIZE, GpuLimits, blocks_that_fit, grid_occupancy
 
 RESOURCES = ("warps", "registers", "shared_memory", "blocks")
 """What can keep further blocks off an SM; of several that allow equally few, the first counts."""

@@ -28,9 +28,8 @@ from epochcast.analyzer.backends.distributed.plan.job import TrainingConfigurati
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import Search
 from epochcast.analyzer.backends.network.find import find_network
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
-from epochcast.analyzer.backends.occupancy.networks import build_network, complete, graph_of
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample, build_network, complete, graph_of
 from epochcast.regressor import load_catalog
 from lab.occupancy.measure import NETWORKS
 from lab.occupancy.models import EPOCHS, MODELS

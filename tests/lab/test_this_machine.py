@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS
 from epochcast.analyzer.errors import InputError
 from lab.convmeter.device import timing_of
 from lab.distributed.profile import ProfiledTimes

@@ -7,12 +7,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer, Iteration, IterationCost, IterationPrediction
-from epochcast.analyzer.backends.distributed.communication.links import link_named, load_links
+from epochcast.analyzer.backends.distributed.communication.cluster import link_named, load_links
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, available, peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.plan.memory import verdict
-from epochcast.analyzer.backends.distributed.plan.precision import available, peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.rent import Rent, cheapest_rent, price_notes
@@ -23,8 +22,7 @@ from epochcast.extras import how_to_install
 from epochcast.regressor import Catalog, Gpu, load_catalog
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.comparison import ComparisonAnswer
-    from epochcast.analyzer.backends.distributed.search import SearchAnswer
+    from epochcast.analyzer.backends.distributed.search import ComparisonAnswer, SearchAnswer
 
 
 class Distributed(Plugin):
@@ -66,7 +64,7 @@ class Distributed(Plugin):
 
             return search_all(resolved)
         if question.compare:
-            from epochcast.analyzer.backends.distributed.comparison import compare
+            from epochcast.analyzer.backends.distributed.search import compare
 
             return compare(resolved)
         return resolved.prediction()
@@ -223,8 +221,7 @@ def _times_of(question: DistributedQuestion, catalog: Catalog) -> TimesOf | None
     """Operator times that were measured; None for the predictor's own."""
     if question.corpus is None:
         return None
-    from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
-    from epochcast.analyzer.backends.distributed.operator_time.table import Table
+    from epochcast.analyzer.backends.distributed.operator_time.table import Table, read_corpus
 
     rows = read_corpus(question.corpus, catalog)
     return lambda gpu, precision: Table(rows, gpu.name, precision)

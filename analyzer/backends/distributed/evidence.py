@@ -20,7 +20,7 @@ from epochcast.analyzer.backends.distributed.answer import Iteration
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob
 from epochcast.analyzer.backends.distributed.models.graph import Graph
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 
 TABLE = Path(__file__).with_name("held_out.csv")
 

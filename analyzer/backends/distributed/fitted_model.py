@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.backends.distributed.operator_time.features import Rates
-from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel, Rates
 from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 

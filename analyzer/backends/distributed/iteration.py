@@ -28,8 +28,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.memory import memory_of, unfused_loss_bytes
-from epochcast.analyzer.backends.distributed.plan.optimizer import moved_bytes
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, moved_bytes, unfused_loss_bytes
 from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
 from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.answer import Iteration
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
-from epochcast.analyzer.backends.distributed.communication.links import Link
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, Link, cluster_for
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare
@@ -16,8 +15,14 @@ from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.paper import by_equations
-from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
-from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named, require
+from epochcast.analyzer.backends.distributed.plan.job import (
+    Precision,
+    Recomputation,
+    TrainingConfiguration,
+    ZeroStage,
+    precision_named,
+    require,
+)
 from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ class IterationPredictor:
         recipe: a name of :data:`RECIPES`.
         fitted: efficiencies, and operator times learned from measured operators.
         times_of: another source of operator times.
-        gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
+        gpus_per_node, intra, inter: of the cluster, as :func:`.cluster_for` takes them.
     """
 
     graphs: ModelGraphs

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.distributed.models.named import NAMED, named
-from epochcast.analyzer.backends.distributed.plan.job import Attention, Recomputation, ScheduleName, ZeroStage
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
+from epochcast.analyzer.backends.distributed.models.configuration import NAMED, named
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS, Attention, Recomputation, ScheduleName, ZeroStage
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, GpuName, Http, Name, Option, Question
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -22,17 +22,23 @@ Built = tuple["nn.Module", tuple[Any, ...] | None]
 """A network, and what it is called with if its factory says so."""
 
 
-def import_factory(path: str, what: str = "network") -> Callable[..., object]:
-    """What ``package.module:factory`` names; the current folder is searched first, as by ``python -m``.
+def call_factory(
+    path: str, given: Mapping[str, int], usual: Mapping[str, int], what: str = "network", returns: str = "a torch.nn.Module"
+) -> Built:
+    """What ``package.module:factory`` gives; the current folder is searched first, as by ``python -m``.
 
     It runs code of that module: take import paths from the user's own files alone.
 
     Args:
         path: where the factory is.
+        given: sizes that it is called with where it takes them; not those that are 0.
+        usual: sizes that it is called with where it must have them.
         what: it builds, for messages.
+        returns: what it must return, for messages: a module, or a pair of a module and a tensor or tuple of any nesting.
 
     Raises:
-        InputError: it cannot be imported, or is nothing that can be called.
+        InputError: it cannot be imported, is nothing that can be called, or gives no module, or inputs without a tensor that
+            has an axis. What the factory itself raises passes through.
     """
     name, _, attribute = path.partition(":")
     if (folder := str(Path.cwd())) not in sys.path:
@@ -45,31 +51,12 @@ def import_factory(path: str, what: str = "network") -> Callable[..., object]:
         ) from error
     if not callable(factory):
         raise InputError(f"the {what} {path!r} is a {type(factory).__name__}; it must be a callable that builds one")
-    return factory
-
-
-def arguments_of(factory: Callable[..., object], given: Mapping[str, int], usual: Mapping[str, int]) -> dict[str, int]:
-    """What a factory is called with: of the ``given`` sizes those that it takes, of the usual ones those that it must have."""
-    takes = signature(factory).parameters
-    required = {name: value for name, value in usual.items() if name in takes and takes[name].default is Parameter.empty}
-    return required | {name: value for name, value in given.items() if name in takes and value}
-
-
-def module_and_inputs(path: str, made: Any, what: str = "network", returns: str = "a torch.nn.Module") -> Built:
-    """What a factory gave: its module, and what that is called with (None: the factory says nothing of it).
-
-    Args:
-        path: of the factory, for messages.
-        made: a module, or a pair of a module and a tensor or tuple of any nesting.
-        what: it builds, for messages.
-        returns: what it must return, for messages.
-
-    Raises:
-        InputError: there is no module, or no tensor with an axis among the inputs.
-    """
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves
 
+    takes = signature(factory).parameters
+    required = {name: value for name, value in usual.items() if name in takes and takes[name].default is Parameter.empty}
+    made = factory(**required | {name: value for name, value in given.items() if name in takes and value})
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, nn.Module):
         raise InputError(f"the {what} {path!r} gives a {type(module).__name__}; its factory must return {returns}")

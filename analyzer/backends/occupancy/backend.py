@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import WITHIN, Filled, OccupancyAnswer
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.networks import SIZES, complete, graph_of
+from epochcast.analyzer.backends.occupancy.networks import SIZES, NetworkConfiguration, Sample, complete, graph_of
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion
 from epochcast.analyzer.errors import InputError

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epochcast.analyzer.backends.network.operators import UNKNOWN
-from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import PRODUCTS, RECURRENT
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.analyzer.backends.occupancy.step_features import operator_seconds
 
 _COMPUTING = (*PRODUCTS, "attention", *RECURRENT)

@@ -1,5 +1,5 @@
 """The networks of Table II of the DNN-occu paper and their relatives, and the user's: which sizes each takes, what it is, and
-its graph, read once in a process.
+its graph, read once in a process; and a graph on a GPU, which labels belong to, and which is predicted.
 
 torch is loaded when one is built.
 """
@@ -7,19 +7,54 @@ torch is loaded when one is built.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.backends.network.factory import type_and_text
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
+from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+
+WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""Bytes of a number, by precision."""
+
+
+@dataclass(frozen=True)
+class NetworkConfiguration:
+    """A network as it runs (Table II of the DNN-occu paper); its sizes are the question's, 0 where one does not apply."""
+
+    network: str
+    batch: int
+    image_size: int = 0
+    sequence: int = 0
+    precision: str = "fp32"
+
+    @property
+    def one_sample(self) -> NetworkConfiguration:
+        """What an export depends on: the batch and the precision only rescale it."""
+        return replace(self, batch=1, precision="fp32")
+
+    @property
+    def is_factory(self) -> bool:
+        """Whether the network is a user's own ``package.module:factory``."""
+        return ":" in self.network and self.network.split(":")[0] not in ("torchvision", "timm")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration, its graph at its batch size, and the GPU that it runs on."""
+
+    configuration: NetworkConfiguration
+    graph: ComputationGraph
+    gpu: Gpu
+
 
 SIZES = ("image_size", "sequence")
 """Fields of NetworkConfiguration that apply to some networks only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
+from epochcast.analyzer.backends.occupancy.networks import WIDTHS, Sample
 
 _LAUNCH = 1e-5
 """Seconds that a host takes to launch a kernel, by order of magnitude; it only scales a feature."""

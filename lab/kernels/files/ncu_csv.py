@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from epochcast.analyzer.backends.occupancy.sm_limits import GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.modelled import GpuLimits, limits_by_capability
 from epochcast.analyzer.errors import InputError
 from lab.kernels.files.kernel_file import KernelFile
 from lab.kernels.kernel_table import kernel_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import CONFIGURATION, GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.modelled import CONFIGURATION, GpuLimits, limits_by_capability
 from epochcast.analyzer.traces.csv_text import numeric_column
 from lab.kernels.files.kernel_file import KernelFile
 from lab.kernels.kernel_table import kernel_table

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import SEQUENCES, build_network
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS
+from epochcast.analyzer.backends.occupancy.networks import SEQUENCES, NetworkConfiguration, build_network
 from lab.convmeter.device import failure_reason
 from lab.convmeter.phases import HostTimeline, training
 

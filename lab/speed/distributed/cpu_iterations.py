@@ -29,7 +29,7 @@ import pandas as pd
 import torch
 
 from epochcast.analyzer.backends.distributed.models.trace import trace
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from lab.convmeter.device import cpu_name
 from lab.distributed.profile import ProfiledTimes
 from lab.distributed.timing import CpuClock

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Operator, Weight
 from epochcast.analyzer.backends.distributed.models.trace import trace
-from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName, precision_named
 from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
 from lab.convmeter.device import cpu_name
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce

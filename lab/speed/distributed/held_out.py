@@ -32,7 +32,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import DistributedMode
 from epochcast.analyzer.backends.distributed.models.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.common.files import write_whole
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, conformal_quantile

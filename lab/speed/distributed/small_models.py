@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
-from epochcast.analyzer.backends.distributed.models.named import from_text
-from epochcast.analyzer.backends.distributed.plan.job import Attention
-from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named
+from epochcast.analyzer.backends.distributed.models.configuration import from_text
+from epochcast.analyzer.backends.distributed.plan.job import Attention, Precision, precision_named
 
 
 class WithLoss(nn.Module):

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, mean_over_runs, orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
-from epochcast.analyzer.backends.occupancy.packing.jobs import JOBS, PackedJob, draw_streams, job_kind
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
+from epochcast.analyzer.backends.occupancy.packing.jobs import GPU, JOBS, PackedJob, draw_streams, job_kind
+from epochcast.analyzer.backends.occupancy.packing.simulation import POLICIES, SLOWDOWNS
 from epochcast.analyzer.charts import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.regressor import load_catalog

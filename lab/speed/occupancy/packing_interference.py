@@ -22,8 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, mean_over_runs
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, draw_streams, job_kind
-from epochcast.analyzer.backends.occupancy.packing.policies import PackedGpu, Placement, Policy, Slowdown, slot
-from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
+from epochcast.analyzer.backends.occupancy.packing.simulation import PackedGpu, Placement, Policy, Slowdown, simulate, slot
 from lab.speed.occupancy.measured_packing import GPUS, SEED, STREAMS, sizes, with_interval
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS, read_corpus
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed import neusight

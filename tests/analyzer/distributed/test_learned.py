@@ -6,7 +6,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import DistributedMode
 from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.analyzer.backends.distributed.search import available
 from epochcast.regressor import load_catalog
 from lab.distributed.operator_roofline import Roofline

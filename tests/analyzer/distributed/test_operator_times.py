@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 from hand_made import product
 
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
-from epochcast.analyzer.backends.distributed.operator_time.table import Table
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS, Table
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.analyzer.errors import InputError
 
 FP32 = precision_named("fp32")

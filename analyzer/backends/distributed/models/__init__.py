@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epochcast.analyzer.backends.distributed.models.configuration import Configuration, read_config
-from epochcast.analyzer.backends.distributed.models.named import NAMED, from_text, named
+from epochcast.analyzer.backends.distributed.models.configuration import NAMED, Configuration, from_text, named, read_config
 from epochcast.analyzer.backends.distributed.models.user_module import UserModule, load
 from epochcast.analyzer.backends.network.factory import IMPORT_PATH
 

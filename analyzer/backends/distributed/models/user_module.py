@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.backends.network.factory import Built, arguments_of, import_factory, module_and_inputs
+from epochcast.analyzer.backends.network.factory import call_factory
 from epochcast.analyzer.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,13 +47,8 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
 
     from epochcast.analyzer.backends.network.find import built
 
-    factory = import_factory(path, "model")
     given = {"batch": batch or 0, "sequence_length": sequence_length or 0}
-
-    def build() -> Built:
-        made = factory(**arguments_of(factory, given, _UNASKED))
-        return module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
-
+    build = partial(call_factory, path, given, _UNASKED, "model", "(torch.nn.Module, example_inputs)")
     module, inputs = built(path, build, what="model")
     if inputs is None:
         raise InputError(

@@ -13,8 +13,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import Policy, Slowdown
-from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES, simulate
+from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES, Policy, Slowdown, simulate
 
 BASELINE = "slot"
 """The policy that gains are against."""

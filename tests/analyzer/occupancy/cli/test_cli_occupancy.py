@@ -8,8 +8,8 @@ import pytest
 from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy import backend
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers

@@ -5,8 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind
+from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind, read_jobs, read_kinds
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 

@@ -6,17 +6,17 @@ import pytest
 from made_jobs import job
 
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob
-from epochcast.analyzer.backends.occupancy.packing.policies import (
+from epochcast.analyzer.backends.occupancy.packing.simulation import (
     PackedGpu,
     Policy,
     fig7,
     none,
     nvml_util,
     occu,
+    simulate,
     slot,
     utilisation,
 )
-from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
 from epochcast.analyzer.errors import InputError
 
 MEMORY = 8e9
