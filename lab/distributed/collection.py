@@ -20,7 +20,7 @@ from epochcast.analyzer.backends.distributed.models.trace import trace
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
 from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.plan.job import Precision
-from epochcast.analyzer.backends.network.attention import attention_flops
+from epochcast.analyzer.backends.network.fused import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
 from lab.distributed.operator_text import operator_text

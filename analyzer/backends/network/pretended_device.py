@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.network.attention import attention
+from epochcast.analyzer.backends.network.fused import attention
 from epochcast.analyzer.backends.network.recording import Recorder, Recording, TracedTensor, record
 from epochcast.analyzer.backends.network.symbolic import forward_by_fx
 

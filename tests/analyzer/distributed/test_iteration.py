@@ -15,8 +15,8 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Tensor, Weight
-from epochcast.analyzer.backends.distributed.paper import by_equations
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import by_equations
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
