@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, PHASES, TIMES
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.convmeter.scaling import training_memory
 from epochcast.analyzer.backends.distributed.plan.job import Precision
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError

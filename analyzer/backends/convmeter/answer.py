@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.predictor import Fitted, Known
-from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
+from epochcast.analyzer.backends.convmeter.scaling import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.plugins.chart import Chart, Line

@@ -22,7 +22,7 @@ from epochcast.analyzer.backends.convmeter.answer import (
 from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, metrics_of, name_of_network
 from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.convmeter.scaling import training_memory
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
 from epochcast.analyzer.backends.rent import cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer, Iteration, IterationCost, IterationPrediction
 from epochcast.analyzer.backends.distributed.communication.cluster import link_named, load_links
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.models import Configuration, UserModule, resolve
+from epochcast.analyzer.backends.distributed.models.configuration import Configuration
+from epochcast.analyzer.backends.distributed.models.user_module import resolve
+from epochcast.analyzer.backends.distributed.operator_time.table import Table, read_corpus
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, available, peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.plan.memory import verdict
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops
@@ -19,7 +21,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.extras import how_to_install
-from epochcast.regressor import Catalog, Gpu, load_catalog
+from epochcast.regressor import Gpu, load_catalog
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.search import ComparisonAnswer, SearchAnswer
@@ -97,7 +99,14 @@ class Resolved:
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
         from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 
-        self._model, times = _model(question), _times_of(question, catalog)
+        config = question.config
+        if config is None:
+            self._model = resolve(question.model or "")
+        else:
+            kind = config.get("model_type")
+            self._model = Configuration(kind if isinstance(kind, str) else "the config", config)
+        rows = None if question.corpus is None else read_corpus(question.corpus, catalog)
+        times: TimesOf | None = None if rows is None else lambda gpu, precision: Table(rows, gpu.name, precision)
         graphs = ModelGraphs(self._model, extraction="fx" if question.recipe == "paper" else "recording")
         self.predictor = IterationPredictor(graphs, question.recipe, fitted, times, question.gpus_per_node, intra, inter)
         self.instances, notes = load_instances(question.prices or settings.prices, catalog)
@@ -207,21 +216,3 @@ class Resolved:
             assumptions=assumptions,
             notes=[*self.notes, *price_notes([rent])],
         )
-
-
-def _model(question: DistributedQuestion) -> Configuration | UserModule:
-    config = question.config
-    if config is None:
-        return resolve(question.model or "")
-    kind = config.get("model_type")
-    return Configuration(kind if isinstance(kind, str) else "the config", config)
-
-
-def _times_of(question: DistributedQuestion, catalog: Catalog) -> TimesOf | None:
-    """Operator times that were measured; None for the predictor's own."""
-    if question.corpus is None:
-        return None
-    from epochcast.analyzer.backends.distributed.operator_time.table import Table, read_corpus
-
-    rows = read_corpus(question.corpus, catalog)
-    return lambda gpu, precision: Table(rows, gpu.name, precision)

@@ -29,8 +29,15 @@ from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlo
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.plan.memory import memory_of, moved_bytes, unfused_loss_bytes
-from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
+from epochcast.analyzer.backends.distributed.plan.schedule import (
+    Stage,
+    StageTimes,
+    gradient_bytes,
+    partition,
+    pipeline_seconds,
+    sum_over,
+    weight_bytes,
+)
 
 _EXCHANGES = {
     "epochcast.all_reduce": all_reduce_seconds,

@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import InputError, type_and_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -70,8 +70,3 @@ def call_factory(
             "its factory must return (module, inputs)"
         )
     return module, tuple(inputs)
-
-
-def type_and_text(error: BaseException) -> str:
-    """The class of an error and what it says, for a sentence."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

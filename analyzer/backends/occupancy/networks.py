@@ -6,13 +6,12 @@ torch is loaded when one is built.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.backends.network.factory import type_and_text
+from epochcast.analyzer.backends.distributed.models.configuration import transformers
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
@@ -136,25 +135,15 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
     """A network that no library of ConvNets has by this name."""
     from torch import nn
 
-    from epochcast.analyzer.backends.network.find import import_torchvision
-
     name, image_size = configuration.network, configuration.image_size
     if name == "lenet":
         return lenet5(image_size, classes=10)
     if name in ("lstm", "rnn", "gru"):
         kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
         return kind(_HIDDEN, _HIDDEN, batch_first=True)
-    try:
-        with suppress(ImportError):  # where it is installed transformers imports it, as it is
-            import_torchvision()
-        import transformers
-    except ImportError as error:
-        raise InputError(
-            f"{name} needs transformers, which cannot be imported ({type_and_text(error)}); {how_to_install('occupancy')}"
-        ) from error
-    settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
+    settings = getattr(transformers(), f"{_TEXT_NETWORKS[name]}Config")()
     settings.use_cache = False
-    return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
+    return getattr(transformers(), f"{_TEXT_NETWORKS[name]}Model")(settings)
 
 
 def lenet5(image_size: int, classes: int) -> nn.Module:

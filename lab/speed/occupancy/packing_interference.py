@@ -20,9 +20,17 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, mean_over_runs
 from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, draw_streams, job_kind
-from epochcast.analyzer.backends.occupancy.packing.simulation import PackedGpu, Placement, Policy, Slowdown, simulate, slot
+from epochcast.analyzer.backends.occupancy.packing.simulation import (
+    BASELINE,
+    PackedGpu,
+    Placement,
+    Policy,
+    Slowdown,
+    mean_over_runs,
+    simulate,
+    slot,
+)
 from lab.speed.occupancy.measured_packing import GPUS, SEED, STREAMS, sizes, with_interval
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.training_memory import KEPT, training_memory
+from epochcast.analyzer.backends.convmeter.scaling import KEPT, training_memory
 
 GIB = 2.0**30
 VALUES = dict.fromkeys(COLUMNS, 0.0) | {"weights": 1e6, "spatial_traffic": 3e6, "elementwise_traffic": 1e6}

@@ -11,7 +11,7 @@ from epochcast.analyzer.backends.distributed.answer import Memory
 from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.plan.memory import memory_of, verdict
-from epochcast.analyzer.backends.distributed.plan.partition import partition
+from epochcast.analyzer.backends.distributed.plan.schedule import partition
 
 GIB = 2.0**30
 S, B, H, A = 1024, 1, 512, 8  # sequence, micro-batch, hidden and heads of a layer in 16 bit

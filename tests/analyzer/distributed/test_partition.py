@@ -4,7 +4,7 @@ import pytest
 
 from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator, Tensor, Weight
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.partition import assign_layers, partition
+from epochcast.analyzer.backends.distributed.plan.schedule import assign_layers, partition
 from epochcast.analyzer.errors import InputError
 
 HIDDEN = Tensor((2, 4), "bfloat16")

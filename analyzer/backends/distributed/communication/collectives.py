@@ -34,14 +34,12 @@ def all_reduce_seconds(cluster: Cluster, nbytes: float, ranks: int, stride: int 
     return min(by_ring, LAUNCH_SECONDS + 2 * hops + 2 * nbytes / _slowest_bandwidth(cluster, members))
 
 
-def reduce_scatter_seconds(cluster: Cluster, nbytes: float, ranks: int, stride: int = 1) -> float:
-    """Seconds to sum ``nbytes`` over the group, each rank keeping its share."""
-    return _ring_seconds(cluster, nbytes, ranks, stride, passes=1)
-
-
 def all_gather_seconds(cluster: Cluster, nbytes: float, ranks: int, stride: int = 1) -> float:
-    """Seconds until every rank holds the ``nbytes`` of which each had a share."""
+    """Seconds until every rank holds the ``nbytes`` of which each had a share; as long takes a sum of which each keeps one."""
     return _ring_seconds(cluster, nbytes, ranks, stride, passes=1)
+
+
+reduce_scatter_seconds = all_gather_seconds
 
 
 def point_to_point_seconds(cluster: Cluster, nbytes: float, stride: int = 1, ranks: int = 2) -> float:

@@ -17,8 +17,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.backends.network.factory import type_and_text
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import InputError, type_and_text
 from epochcast.extras import how_to_install
 
 _MOST = {"theta": 10**12, "layer": 1000, "depth": 1000, "label": 2**20, "": 2**24}

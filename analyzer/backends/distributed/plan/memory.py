@@ -15,8 +15,14 @@ from dataclasses import replace
 from epochcast.analyzer.backends.distributed.answer import Memory
 from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, ModelBlock, Weight
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, precision_named
-from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, passes_by_chunk
+from epochcast.analyzer.backends.distributed.plan.schedule import (
+    Stage,
+    gradient_bytes,
+    in_flight,
+    passes_by_chunk,
+    sum_over,
+    weight_bytes,
+)
 
 
 def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:

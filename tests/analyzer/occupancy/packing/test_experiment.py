@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES
+from epochcast.analyzer.backends.occupancy.packing.simulation import FIGURES, orderings, summarise
 
 
 def rows_of(makespan: dict[str, list[float]], utilisation: dict[str, list[float]]) -> pd.DataFrame:
