@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.evidence import row_of
+from epochcast.analyzer.backends.distributed.fitted_model import row_of
 
 
 def inside(

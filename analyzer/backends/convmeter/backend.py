@@ -29,6 +29,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.analyzer.plugins.question import model_folders
+from epochcast.analyzer.words import bare
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.job_types import job_type_of
@@ -253,7 +254,7 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
 
     def plain(device: str) -> str:
         gpu = ratios.gpu(device)
-        return _bare(device if gpu is None else gpu.name)
+        return bare(device if gpu is None else gpu.name)
 
     there = [cell for cell in predictor.cells if cell.recipe == question.recipe]
     of_gpus = [cell for cell in there if ratios.gpu(cell.device)] if question.recipe == "default" else []
@@ -261,7 +262,7 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
     listed += " (from which all other GPUs of the catalogue are predicted)" if of_gpus else ""
     several = InputError(f"the model has several devices or precisions; choose a device and a precision: {listed}")
     devices = dict.fromkeys(
-        cell.device for cell in there if not question.precision or _bare(cell.precision) == _bare(question.precision)
+        cell.device for cell in there if not question.precision or bare(cell.precision) == bare(question.precision)
     )
     if question.device is None and len(devices) > 1:
         raise several
@@ -275,7 +276,7 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         assumed = [f"assumed: {wanted} is taken for {gpu.name}, the form that clouds usually rent"]
     usual = USUAL[bool(gpu and gpu.fp16_tensor_flops)]
     for cells in (own, others):
-        if fitting := [cell for cell in cells if _bare(cell.precision) == _bare(question.precision or usual)]:
+        if fitting := [cell for cell in cells if bare(cell.precision) == bare(question.precision or usual)]:
             tensor = "mixed precision (AMP), channels last, as usual on GPUs with tensor cores"
             assumed += [f"assumed: {tensor}"] * (not question.precision and usual == USUAL[True])
             return device, ratios.nearest(fitting, gpu, question.network) if gpu and cells is others else fitting[0], assumed
@@ -289,10 +290,6 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
         f"the model was not fitted for {named}{by}; it has {listed}; measure yours, fit a model with `epochcast fit convmeter` "
         "and name its folder"
     )
-
-
-def _bare(name: str) -> str:
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def _usual_batch(cell: Cell, metrics: Mapping[str, float], gpu: Gpu | None) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, PER_IMAGE
-from epochcast.analyzer.backends.network.failures import why_untraceable
+from epochcast.analyzer.backends.network.factory import why_untraceable
 from epochcast.analyzer.backends.network.operators import layer_kind_of, name_of
 from epochcast.analyzer.backends.network.recording import RecordedCall, TensorReference, record_evaluation
 from epochcast.analyzer.errors import InputError

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, KINDS
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
-from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, all_reduce_seconds
 from epochcast.analyzer.backends.distributed.iteration import exposed_data_parallel
 from epochcast.analyzer.backends.distributed.plan.memory import CONTEXT_BYTES, FRAGMENTED
 from epochcast.analyzer.plugins.answer import AnswerPart

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.answer import Iteration, Memory, Parts
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
-from epochcast.analyzer.backends.distributed.communication.collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import (
+    Cluster,
     all_gather_seconds,
     all_reduce_seconds,
     point_to_point_seconds,

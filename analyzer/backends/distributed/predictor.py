@@ -7,14 +7,14 @@ GPU with all layers, and tensor parallelism reduces the gradients of sliced weig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.answer import Iteration, Parts
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, Link, cluster_for
-from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
-from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel, Evidence, Kind, row_of
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, TimedJob, iteration, prepare
 from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Graph, ModelBlock
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
@@ -148,8 +148,52 @@ class IterationPredictor:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
         if self.recipe != "default":
             return None
-        measured_here = self.times_of is not None
-        return evidence_of(measured_here, self.fitted, self.prepared(gpu, job), self.graphs.graph(job), iteration)
+        precision, graph, cluster = precision_named(job.precision), self.graphs.graph(job), self.cluster(gpu, job.gpus)
+        operators = [operator for block in graph.parts for operator in block.operators]
+        convolved = sum(operator.flops for operator in operators if operator.kind == "convolution")
+        kind: Kind = "convolutions" if convolved > sum(operator.flops for operator in operators) / 2 else "products"
+        # TF32's operands are FP32 numbers in memory; FP8's count as 16, which were measured.
+        bits = 32 if precision.products in ("float32", "tf32") else 16
+        covered: list[str] = []
+        missing: list[str] = []
+        if self.times_of is not None:
+            row = row_of("operators", 0, "measured")
+        else:
+            known = self.fitted.operators.measured(gpu.name, precision.products) if bits == 32 else gpu.name in self.fitted.gpus
+            row = row_of(kind, bits, "measured" if known else "new")
+            if not known:
+                covered.append(f"no {'operator' if bits == 32 else 'training'} in {precision.name} was measured on {gpu.name}")
+        if precision.fp8:
+            missing.append("no training in FP8 was measured, only products")
+        if job.gpus > 1 and (kind, bits) != ("products", 16):
+            missing.append(f"no iteration in {job.precision} on several GPUs was measured")
+        if job.context > 1:
+            missing.append("no training with context parallelism was measured")
+        if kind == "convolutions":
+            covered.append("convolutions were measured on one GPU; `epochcast predict-model convmeter` is more accurate")
+        source = "measured operators of this GPU" if self.times_of is not None else "learned from measured operators"
+        rests_on = [f"operator times: {source}", row.text]
+        # What an unmeasured thing adds, as the operators of 32 bits show it of a GPU.
+        unmeasured = row_of("products", 32, "new").variance - row_of("products", 32, "measured").variance
+        variance = row.variance + len(missing) * unmeasured
+        exchanges = row_of("exchanges", 0, "measured" if cluster.measured else "new")
+        if job.gpus > 1:
+            if cluster.measured:
+                rests_on.append(exchanges.text)
+            else:
+                covered.append(f"all-reduces over {cluster.intra.name} were not measured; {exchanges.text}")
+                variance += (iteration.parts.exchanges / iteration.seconds) ** 2 * exchanges.variance
+        if self.fitted.parameters is not None:
+            size, (low, high) = graph.parameters(job.tensor), self.fitted.parameters
+            if not low <= size <= high:
+                fitted_on = f"{low / 1e9:.3g} to {high / 1e9:.3g}"
+                missing.append(f"the model has {size / 1e9:.3g} billion parameters; measured models had {fitted_on}")
+        return Evidence(
+            factor=math.exp(math.sqrt(variance)),
+            exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
+            rests_on=tuple(rests_on),
+            not_measured=(*covered, *missing),
+        )
 
 
 def model_flops(graph: Graph, job: TrainingConfiguration) -> float:

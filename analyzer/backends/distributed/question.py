@@ -243,7 +243,3 @@ class DistributedQuestion(Question):
             raise ValueError(f"{how} splits one global batch in every way; give --global-batch N")
         if self.cp > 1 or self.virtual_stages > 1 or self.layers_per_stage:
             raise ValueError(f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks")
-
-    def explicit(self, name: str) -> Any:
-        """The value of a field that the user set; None where it has its default."""
-        return getattr(self, name) if name in self.model_fields_set else None

@@ -176,7 +176,7 @@ _VARIED = {"dp": "data", "tp": "tensor", "pp": "pipeline"} | {name: name for nam
 def search_all(resolved: Resolved) -> SearchAnswer:
     """Rank all configurations of a question; raises InputError where every one is impossible."""
     question, report = resolved.question, resolved.settings.report
-    given = {name: value for asked, name in _VARIED.items() if (value := question.explicit(asked)) is not None}
+    given = {name: getattr(question, asked) for asked, name in _VARIED.items() if asked in question.model_fields_set}
     template = resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1)
     found = Search(resolved.predictor, template, given, question.precision or ())
     found.run(list(product(resolved.gpus, question.gpus_total)), lambda fitting: report(f"{fitting} configurations fit"))

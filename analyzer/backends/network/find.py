@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.network.factory import IMPORT_PATH, Built, call_factory
-from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.factory import IMPORT_PATH, Built, call_factory, one_line
 from epochcast.analyzer.backends.network.onnx_file import read_onnx
 from epochcast.analyzer.errors import InputError, type_and_text
 from epochcast.extras import how_to_install

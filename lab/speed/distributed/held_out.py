@@ -27,8 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
-from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.fitted_model import TABLE, DistributedModel, HeldOutErrors
 from epochcast.analyzer.backends.distributed.models.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel

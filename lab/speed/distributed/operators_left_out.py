@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+from epochcast.analyzer.backends.distributed.communication.cluster import all_reduce_seconds, cluster_for
 from epochcast.analyzer.backends.distributed.operator_time.learned import ideal_of
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import absolute_percentage_errors

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.backends.convmeter import scaling
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+from epochcast.analyzer.backends.distributed.communication.cluster import all_reduce_seconds, cluster_for
 
 STEP = np.array([0.2, 0.16, 0.25])
 DEVICES = np.array([1.0, 2, 4, 8, 16])

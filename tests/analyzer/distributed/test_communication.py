@@ -9,14 +9,12 @@ import pytest
 from epochcast.analyzer.backends.distributed.communication.cluster import (
     Cluster,
     Link,
+    all_gather_seconds,
+    all_reduce_seconds,
     cluster_for,
     fitted_all_reduces,
     link_named,
     load_links,
-)
-from epochcast.analyzer.backends.distributed.communication.collectives import (
-    all_gather_seconds,
-    all_reduce_seconds,
     point_to_point_seconds,
     reduce_scatter_seconds,
 )

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hand_made import graph, product
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import (
     all_gather_seconds,
     all_reduce_seconds,
+    cluster_for,
     reduce_scatter_seconds,
 )
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.errors import InputError, type_and_text
+from epochcast.analyzer.words import bare
 from epochcast.extras import how_to_install
 
 _MOST = {"theta": 10**12, "layer": 1000, "depth": 1000, "label": 2**20, "": 2**24}
@@ -260,11 +261,7 @@ NAMED: Mapping[str, Configuration] = {configuration.name: configuration for conf
 """The built-in models."""
 
 
-def _key(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-_BY_KEY = {_key(name): name for name in NAMED} | {"gpt2": "GPT-2-small", "gpt3": "GPT-3-175B"}
+_BY_KEY = {bare(name): name for name in NAMED} | {"gpt2": "GPT-2-small", "gpt3": "GPT-3-175B"}
 
 
 def named(name: str) -> Configuration:
@@ -273,7 +270,7 @@ def named(name: str) -> Configuration:
     Raises:
         InputError: no model is called so; the message has the nearest names.
     """
-    key = _key(name)
+    key = bare(name)
     if key in _BY_KEY:
         return NAMED[_BY_KEY[key]]
     close = [_BY_KEY[known] for known in get_close_matches(key, _BY_KEY, n=3)]

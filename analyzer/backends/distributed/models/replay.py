@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from epochcast.analyzer.backends.distributed.models import graph as g
-from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.factory import one_line
 from epochcast.analyzer.backends.network.fused import flops_of
 from epochcast.analyzer.backends.network.operators import kind_of
 from epochcast.analyzer.backends.network.recording import Recording, TensorReference, references, storage_of

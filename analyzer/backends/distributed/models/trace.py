@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from epochcast.analyzer.backends.distributed.models import graph as g
 from epochcast.analyzer.backends.distributed.models.replay import Replay, spec_of
 from epochcast.analyzer.backends.distributed.plan.job import Precision
-from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
+from epochcast.analyzer.backends.network.factory import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.pretended_device import record_training
 from epochcast.analyzer.backends.network.recording import Recording, storage_of
 from epochcast.analyzer.errors import InputError

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.network.failures import why_untraceable
+from epochcast.analyzer.backends.network.factory import why_untraceable
 from epochcast.analyzer.backends.network.operators import ELEMENTWISE, word_of
 from epochcast.analyzer.backends.network.recording import (
     RecordedCall,
