@@ -1,4 +1,4 @@
-"""Steps on several GPUs, turning points and cost against hand computation; the memory of a step, and that torch keeps it."""
+"""Steps on several GPUs, turning points and cost against hand computation; the memory of a step."""
 
 from __future__ import annotations
 
