@@ -2,7 +2,12 @@
 
 from epochcast.common.errors import InputError
 
-__all__ = ["AgentError", "InputError"]
+__all__ = ["AgentError", "InputError", "type_and_text"]
+
+
+def type_and_text(error: BaseException) -> str:
+    """The class of an error of others and what it says, for a sentence."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 class AgentError(ConnectionError):

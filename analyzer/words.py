@@ -7,6 +7,7 @@ program that reads the page gets what the API answers.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -193,3 +194,8 @@ def _html(template: str, *texts: str) -> Markup:
     from markupsafe import Markup  # for pages: the node analyzer does not install it
 
     return Markup(template).format(*texts)
+
+
+def bare(name: str) -> str:
+    """A name without capitals, blanks and signs, in which people differ."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -9,10 +9,15 @@ from typing import Any
 import click
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
+from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams, read_jobs, read_kinds
+from epochcast.analyzer.backends.occupancy.packing.simulation import (
+    BASELINE,
+    POLICIES,
+    SLOWDOWNS,
+    compare,
+    orderings,
+    summarise,
+)
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.quantities import MemorySize
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from epochcast.analyzer.plugins.chart import Chart
+from epochcast.analyzer.words import count, money
 
 
 class AnswerPart(BaseModel):
@@ -45,3 +46,10 @@ class Rented(AnswerPart):
     count: int
     usd_per_hour: Annotated[float, Field(description="Of all instances.")]
     price_of: Annotated[str, Field(description="Date of the price.")]
+
+    @property
+    def where(self) -> str:
+        """The instances and their price, for a sentence."""
+        region = "" if self.region == "any" else f" in {self.region}"
+        instances = f"{self.count} x {self.instance} ({count(self.gpus_each, 'GPU')})"
+        return f"{instances} of {self.cloud}{region} at {money(self.usd_per_hour)}/h"

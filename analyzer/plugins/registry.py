@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import InputError, type_and_text
 from epochcast.analyzer.plugins import GROUP, Backend, Settings, is_ours
 from epochcast.analyzer.plugins.question import Body, Question, body_of
 
@@ -108,7 +108,7 @@ def backend_class(name: str, value: str) -> type[Backend]:
     try:
         kind: Any = EntryPoint(name, value, GROUP).load()
     except (Exception, SystemExit) as error:  # the import runs another's code
-        raise InputError(f"{value} cannot be imported ({_in_a_line(error)}); fix or uninstall it") from error
+        raise InputError(f"{value} cannot be imported ({type_and_text(error)}); fix or uninstall it") from error
     try:
         if not (_NAME.fullmatch(name) and kind.name == name and isinstance(kind.summary, str) and callable(kind.answer)):
             raise ValueError(f"its name must be {name!r}, of at most 50 lower-case letters, digits and dashes")
@@ -117,7 +117,7 @@ def backend_class(name: str, value: str) -> type[Backend]:
     except Exception as error:  # of pydantic, or of what the class does
         raise InputError(
             f"{value} is not a backend: a class with name, summary, Question, Answer (models of pydantic with a JSON schema) "
-            f"and a method answer ({_in_a_line(error)})"
+            f"and a method answer ({type_and_text(error)})"
         ) from error
     return kind  # type: ignore[no-any-return]
 
@@ -129,16 +129,12 @@ def _loaded(point: EntryPoint, settings: Settings) -> Installed:
         backend = kind(settings)
     except (Exception, SystemExit) as error:
         # What a backend says of itself is a ValueError of one sentence; anything else comes with its type.
-        why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _in_a_line(error)
+        why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else type_and_text(error)
     return Installed(point.name, point.value, _package(point), settings, kind, backend, why)
 
 
 def _package(point: EntryPoint) -> str:
     return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def _in_a_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 _ready: dict[str, Backend] = {}

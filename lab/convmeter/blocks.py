@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from torch import nn
 
-from epochcast.analyzer.backends.convmeter.counting import count_parts
+from epochcast.analyzer.backends.convmeter.counting import count
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, known_metrics, metrics_of
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError
@@ -25,7 +25,7 @@ def block_metrics(network: str, image_size: int, block: str) -> tuple[str, dict[
     if len(known):
         return str(known.iloc[0]["block"]), {column: float(known.iloc[0][column]) for column in COLUMNS}
     module, inputs = find_network(network, image_size)
-    path, counted = block_path(module, block), count_parts(module, inputs, name, image_size)
+    path, counted = block_path(module, block), count(module, inputs, name, image_size)
     if not counted.get(path, {}).get("flops"):
         raise InputError(f"the block {block!r} of {name} computes nothing; name one with a convolution or dense layer")
     return path, counted[path]

@@ -17,13 +17,12 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, PHASES, TIMES
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
-from epochcast.analyzer.backends.network.failures import failure_reason
+from epochcast.analyzer.backends.convmeter.scaling import training_memory
+from epochcast.analyzer.backends.distributed.plan.job import Precision
 from epochcast.analyzer.backends.network.find import find_network
 from epochcast.analyzer.errors import InputError
 from lab.convmeter.blocks import block_metrics
-from lab.convmeter.device import Device, Timing, cpu_name, free_bytes, tf32
+from lab.convmeter.device import Device, Timing, cpu_name, failure_reason, free_bytes, tf32
 from lab.convmeter.phases import CudaTimeline, HostTimeline, inference, time_phases, training
 from lab.growing_table import GrowingTable
 

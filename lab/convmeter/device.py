@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,18 @@ from epochcast.analyzer.errors import InputError
 Device = Literal["cpu", "cuda"]
 
 FEWEST_ROUNDS = 5
+
+
+def failure_reason(error: Exception) -> str:
+    """A few words, the same for failures of one kind, so that measurements in bulk can count them."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return text
+    if isinstance(error, RuntimeError | ValueError):  # of torch, which goes on with sizes that differ from point to point
+        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
+    return f"{type(error).__name__}: {text}"[:100]
 
 
 def check_device(device: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epochcast.analyzer.backends.distributed.backend import require_torch
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.analyzer.cli import progress
 from epochcast.analyzer.errors import InputError
 from lab.commands import Nothing

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.job import Precision
 from lab.convmeter.device import FEWEST_ROUNDS, Timing, timing_of
 
 _WARM_UP = 2  # the first makes the optimiser's states, and on a GPU loads the kernels

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from epochcast.analyzer.backends.distributed.communication.links import AllReduceFit
+from epochcast.analyzer.backends.distributed.communication.cluster import AllReduceFit
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import parse_csv, read_text
 

@@ -17,7 +17,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.analyzer.errors import InputError
 
 BOUNDS: Mapping[str, tuple[float, float]] = {

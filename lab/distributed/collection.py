@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 
-from epochcast.analyzer.backends.distributed.models import Configuration, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, keep_distinct
+from epochcast.analyzer.backends.distributed.models.configuration import Configuration
 from epochcast.analyzer.backends.distributed.models.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models.trace import trace
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
+from epochcast.analyzer.backends.distributed.models.user_module import resolve
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
-from epochcast.analyzer.backends.network.attention import attention_flops
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS
+from epochcast.analyzer.backends.distributed.plan.job import Precision
+from epochcast.analyzer.backends.network.fused import attention_flops
 from lab.convmeter.collection import CollectionResult
 from lab.convmeter.device import Device
 from lab.distributed.profile import device_name, time_operators

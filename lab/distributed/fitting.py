@@ -7,8 +7,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of
-from epochcast.analyzer.backends.distributed.operator_time.learned import FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import (
+    FamilyModel,
+    Ideal,
+    OperatorModel,
+    Rates,
+    features_of,
+    ideal_of,
+)
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
@@ -33,7 +39,7 @@ _UNTYPICAL = 0.1
 
 
 def fit_operators(corpus: pd.DataFrame, catalog: Catalog) -> OperatorModel:
-    """Learn operator times from a corpus (:mod:`.corpus`).
+    """Learn operator times from a corpus (:mod:`epochcast.analyzer.backends.distributed.operator_time.table`).
 
     A family with fewer than three rows in a dtype of a GPU does not count there.
 

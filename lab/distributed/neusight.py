@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.operator_time import corpus
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, checked
+from epochcast.analyzer.backends.distributed.operator_time import table
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from lab.distributed.operator_rows import pass_row
@@ -55,9 +55,12 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     for file in sorted(each for each in path.iterdir() if ".csv" in each.suffixes) if path.is_dir() else [path]:
         columns = set(pd.read_csv(file, nrows=0)) if path.is_dir() or (path.is_file() and path.stat().st_size) else set()
         if {"OPName", "Latency", "Device"} <= columns:
-            tables.append(checked(_neusight(pd.read_csv(file), file, catalog), file))
+            tables.append(_neusight(pd.read_csv(file), file, catalog))
+            if not (tables[-1]["seconds"] > 0).all():
+                row = int((tables[-1]["seconds"] > 0).to_numpy().argmin())
+                raise InputError(f"{file.name}: measurement {row + 1} has {tables[-1]['seconds'][row]:g} seconds; remove it")
         elif not path.is_dir() or columns >= set(CORPUS_COLUMNS):
-            tables.append(corpus.read_corpus(file, catalog))
+            tables.append(table.read_corpus(file, catalog))
     if not tables:
         raise InputError(f"{str(path)!r} holds no CSV file of operators; give a table of measured operators")
     return pd.concat(tables, ignore_index=True)

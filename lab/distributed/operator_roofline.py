@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
-from epochcast.analyzer.backends.distributed.plan.precision import Precision, peak_flops
+from epochcast.analyzer.backends.distributed.plan.job import Precision, peak_flops
 from epochcast.regressor import Gpu
 
 

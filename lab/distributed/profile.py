@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.job import Precision
 from lab.convmeter.device import Device, Timing, check_device, cpu_name, tf32
 from lab.distributed.arguments import RandomMemory, runnable
 from lab.distributed.timing import clock_of, time_in_rounds

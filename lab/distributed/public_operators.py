@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
+from epochcast.analyzer.backends.distributed.operator_time.table import CORPUS_COLUMNS
 from epochcast.regressor import Catalog
 from lab.distributed.neusight import read_corpus
 from lab.speed.page import ROOT, public

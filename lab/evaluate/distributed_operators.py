@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from epochcast.analyzer.backends.distributed.evidence import row_of
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.evidence import row_of
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor import InputError as RegressorInputError
@@ -168,7 +168,7 @@ def evaluate_by_gpu(
     """Leave each GPU out of the corpus and predict it.
 
     Args:
-        corpus: measured operators, :mod:`.corpus`.
+        corpus: measured operators.
         measured: models measured end to end; of those on GPUs without operators only the prediction without a probe is known.
         operators_of: what runs for (model, batch, sequence length, training).
         catalog: of GPUs.

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs, keep_distinct
-from epochcast.analyzer.backends.distributed.models.configuration import Configuration
+from epochcast.analyzer.backends.distributed.models.configuration import NAMED, Configuration, from_numbers
 from epochcast.analyzer.backends.distributed.models.graph import Operator
-from epochcast.analyzer.backends.distributed.models.named import NAMED, from_numbers
 from epochcast.analyzer.backends.distributed.models.trace import trace
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 
 _GPT2 = {"activation_function": "gelu_new"}  # eight operators of one pass each
 # GPT-3 XL with the 24 heads of 128 that table 2.1 of Brown et al. 2020 gives it, hence 3072 wide: only so do the FLOPs fit

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.modelled import CONFIGURATION
 
 LAUNCH = ("kernel", *CONFIGURATION)
 """What makes launches alike."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import (
+from epochcast.analyzer.backends.occupancy.modelled import (
     CONFIGURATION,
     WARP_SIZE,
     GpuLimits,

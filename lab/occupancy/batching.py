@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from lab.occupancy.graph_features import Standardiser, both_ways, edge_features, node_features
 from lab.occupancy.structure import FAR, RELATIONS, Structure, structure_of
 

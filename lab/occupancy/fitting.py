@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel
-from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange, kind_of, sizes_of, words_of
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.step_features import FittedRange, kind_of, sizes_of, words_of
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 from lab.evaluate.common import Progress, leave_each_out, random_folds
 from lab.evaluate.occupancy_protocols import cross_validate

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
-from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, RECURRENT, ComputationGraph
+from epochcast.analyzer.backends.occupancy.networks import WIDTHS, Sample
 from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]

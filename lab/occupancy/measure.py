@@ -84,8 +84,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     require_torch()
     import torch
 
-    from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-    from epochcast.analyzer.backends.occupancy.networks import build_network
+    from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, build_network
     from lab.campaign.device import choose_device
     from lab.occupancy.measurement.collection import BATCHES, collect, plan
 

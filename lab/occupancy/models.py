@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest, OccupancyPredictor, StepTrees
 from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
 from epochcast.analyzer.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.analyzer.errors import InputError
 from lab.occupancy.batching import EncodedGraph, collate, encode, like_sizes
 from lab.occupancy.dnn_occu import DnnOccu

@@ -21,9 +21,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
-from epochcast.analyzer.backends.occupancy.networks import graph_of
-from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample, graph_of
+from epochcast.analyzer.backends.occupancy.packing.jobs import GPU
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import numeric_column, parse_csv, read_text
 from epochcast.regressor import Catalog, Gpu

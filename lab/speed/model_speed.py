@@ -25,9 +25,8 @@ from epochcast.analyzer.backends.distributed.plan.job import TrainingConfigurati
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.search import Search
 from epochcast.analyzer.backends.network.find import find_network
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
-from epochcast.analyzer.backends.occupancy.networks import build_network, complete
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, build_network, complete
 from epochcast.regressor import load_catalog
 from lab.occupancy.measure import NETWORKS
 from lab.speed.convmeter.public_tables import OWN, points_of

@@ -3,8 +3,8 @@
 import numpy as np
 
 from epochcast.analyzer.backends.network.operators import VOCABULARY
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample
 from epochcast.regressor import load_catalog
 
 

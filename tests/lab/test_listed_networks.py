@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample  # noqa: E402
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate  # noqa: E402
 from epochcast.analyzer.backends.occupancy.step_features import step_features  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.distributed.operator_time.table import read_corpus
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration
 from epochcast.regressor import load_catalog
 from lab.distributed import collection
 from lab.occupancy.measurement.collection import figures

@@ -9,7 +9,7 @@ from epochcast.analyzer.backends.convmeter.metrics import TIMES, read_points
 
 torch = pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS  # noqa: E402
 from lab.convmeter.blocks import block_path  # noqa: E402
 from lab.convmeter.phases import HostTimeline, inference, training  # noqa: E402
 

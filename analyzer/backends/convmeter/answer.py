@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from epochcast.analyzer.backends.convmeter.predictor import Fitted, Known
-from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
+from epochcast.analyzer.backends.convmeter.scaling import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
 from epochcast.analyzer.plugins.chart import Chart, Line
@@ -195,7 +195,7 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
         return ""
     costs = [step.cost for step in steps if step.cost]
     if costs:
-        return f"cost: on {'; '.join(dict.fromkeys(map(_rented, costs)))} (price of {costs[0].price_of})"
+        return f"cost: on {'; '.join(dict.fromkeys(cost.where for cost in costs))} (price of {costs[0].price_of})"
     if gpu is None:
         return "cost: the GPU catalogue does not have the device"
     return f"cost: no on-demand price of a {gpu} is known"
@@ -203,9 +203,3 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
 
 def _ends(rate: Estimate) -> str:
     return "-" if rate.low is None or rate.high is None else f"{number(rate.low)} to {number(rate.high)}"
-
-
-def _rented(cost: Rented) -> str:
-    region = "" if cost.region == "any" else f" in {cost.region}"
-    instances = f"{cost.count} x {cost.instance} ({count(cost.gpus_each, 'GPU')})"
-    return f"{instances} of {cost.cloud}{region} at {money(cost.usd_per_hour)}/h"

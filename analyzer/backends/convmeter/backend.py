@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,14 +22,15 @@ from epochcast.analyzer.backends.convmeter.answer import (
 from epochcast.analyzer.backends.convmeter.metrics import CHANNELS_LAST, PHASES, metrics_of, name_of_network
 from epochcast.analyzer.backends.convmeter.predictor import Array, Cell, ConvNetPredictor, notes_on
 from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.convmeter.scaling import training_memory
 from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
 from epochcast.analyzer.backends.rent import cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.analyzer.plugins.question import model_folders
-from epochcast.regressor import Catalog, Gpu, load_catalog
+from epochcast.analyzer.words import bare
+from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.job_types import job_type_of
 from epochcast.regressor.profile import LONGEST_NAME
@@ -77,14 +77,16 @@ class ConvMeter(Plugin):
     configurable = False
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
-        """Answer from fits to measured devices; raises InputError."""
-        catalog, settings = load_catalog(self._settings.gpus), self._settings
-        ratios = _Ratios(catalog, lambda: _latency_predictor(settings.model, settings.gpus))
-        return predict(question, _predictor(question.model or SHIPPED), ratios, settings.prices)
+        """Answer from fits to measured devices.
+
+        Raises:
+            InputError: the network is unknown or cannot be counted, or nothing answers for the device.
+        """
+        return _answer(question, _predictor(question.model or SHIPPED), _Ratios(self._settings))
 
 
 @cache
@@ -99,12 +101,11 @@ def _latency_predictor(folder: Path | None, gpus: Path | None) -> LatencyPredict
     return LatencyPredictor.load(folder, load_catalog(gpus))
 
 
-@dataclass(frozen=True)
 class _Ratios:
     """Times on GPUs that were not measured, from those on one that was."""
 
-    catalog: Catalog
-    load: Callable[[], LatencyPredictor]
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.catalog = settings, load_catalog(settings.gpus)
 
     def gpu(self, device: str) -> Gpu | None:
         """The GPU of the device's name; None where the catalogue has none."""
@@ -127,7 +128,7 @@ class _Ratios:
             group=network[:LONGEST_NAME],
             type=job_type_of(network) or "cnn",
         )
-        return self.load().predict(profile, [gpu.name])[0]
+        return _latency_predictor(self.settings.model, self.settings.gpus).predict(profile, [gpu.name])[0]
 
     def nearest(self, cells: Sequence[Cell], gpu: Gpu, network: str) -> Cell:
         """The cell of the device about as fast."""
@@ -140,42 +141,20 @@ class _Ratios:
 
         The widths of both intervals add up (as squares of their logs).
         """
-        moved: dict[str, list[Prediction]] = {
-            phase: [
-                self.predict(
-                    cell,
-                    gpu,
-                    network,
-                    epoch_s=middle,
-                    unit="step",
-                    epochs=1,
-                    batch=batch,
-                    inference=phase == "inference",
-                    **({"epoch_s_low": low, "epoch_s_high": high} if low < high else {}),  # not where they are NaN
-                )
-                for (middle, low, high), batch in zip(seconds.T.tolist(), batches, strict=True)
-            ]
-            for phase, seconds in phases.items()
-        }
-        arrays = {
-            phase: np.array([(each.seconds, each.low, each.high) for each in own], dtype=np.float64).T
-            for phase, own in moved.items()
-        }
-        return arrays, max((own[-1] for own in moved.values()), key=lambda each: each.seconds or 0.0)
+        moved: dict[str, Array] = {}
+        last: list[Prediction] = []
+        for phase, seconds in phases.items():
+            own = []
+            for (middle, low, high), batch in zip(seconds.T.tolist(), batches, strict=True):
+                ends = {"epoch_s_low": low, "epoch_s_high": high} if low < high else {}  # not where they are NaN
+                step = {"epoch_s": middle, "unit": "step", "epochs": 1, "batch": batch, "inference": phase == "inference"}
+                own.append(self.predict(cell, gpu, network, **step, **ends))
+            moved[phase] = np.array([(each.seconds, each.low, each.high) for each in own], dtype=np.float64).T
+            last.append(own[-1])
+        return moved, max(last, key=lambda each: each.seconds or 0.0)
 
 
-def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios, prices: Path | None) -> ConvMeterAnswer:
-    """Answer from fits to measured devices.
-
-    Args:
-        question: what is asked.
-        predictor: fitted on some devices.
-        ratios: for GPUs among which the device is not.
-        prices: the operator's own price table; None: ours.
-
-    Raises:
-        InputError: the network is unknown or cannot be counted, or nothing answers for the device.
-    """
+def _answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _Ratios) -> ConvMeterAnswer:
     device, cell, assumed = _chosen(question, predictor, ratios)
     gpu, devices = ratios.gpu(device), sorted(set(question.devices or (1,)))
     network, metrics = name_of_network(question.network), metrics_of(question.network, question.image_size)
@@ -205,7 +184,7 @@ def predict(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
             f"neither training steps nor inference were measured on {cell.device} at {cell.precision}, so throughput cannot "
             "be predicted; give one batch and one number of devices"
         )
-    instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, ratios.catalog)
+    instances, _ = ([], []) if question.dataset_size is None else load_instances(ratios.settings.prices, ratios.catalog)
     steps, rents = list[Step](), []
     for place, (batch, count) in enumerate(series):
         own, nodes = {phase: seconds[:, place] for phase, seconds in phases.items()}, 1
@@ -275,46 +254,42 @@ def _chosen(question: ConvMeterQuestion, predictor: ConvNetPredictor, ratios: _R
 
     def plain(device: str) -> str:
         gpu = ratios.gpu(device)
-        return _bare(device if gpu is None else gpu.name)
+        return bare(device if gpu is None else gpu.name)
 
     there = [cell for cell in predictor.cells if cell.recipe == question.recipe]
+    of_gpus = [cell for cell in there if ratios.gpu(cell.device)] if question.recipe == "default" else []
     listed = "; ".join(f"{cell.device} at {cell.precision}" for cell in there)
-    devices = dict.fromkeys(
-        cell.device for cell in there if not question.precision or _bare(cell.precision) == _bare(question.precision)
-    )
+    listed += " (from which all other GPUs of the catalogue are predicted)" if of_gpus else ""
     several = InputError(f"the model has several devices or precisions; choose a device and a precision: {listed}")
+    devices = dict.fromkeys(
+        cell.device for cell in there if not question.precision or bare(cell.precision) == bare(question.precision)
+    )
     if question.device is None and len(devices) > 1:
         raise several
     wanted = question.device or next(iter(devices), "")
     gpu = ratios.gpu(wanted)
     own = [cell for cell in there if plain(cell.device) == plain(wanted)]
     own = [cell for cell in own if cell.device == wanted] or own
-    others = [cell for cell in there if gpu and ratios.gpu(cell.device) and question.recipe == "default"]
+    others = of_gpus if gpu else []
     device, assumed = own[0].device if own else gpu.name if gpu else wanted, []
     if gpu and ratios.catalog.usual(wanted):
         assumed = [f"assumed: {wanted} is taken for {gpu.name}, the form that clouds usually rent"]
     usual = USUAL[bool(gpu and gpu.fp16_tensor_flops)]
     for cells in (own, others):
-        if fitting := [cell for cell in cells if _bare(cell.precision) == _bare(question.precision or usual)]:
+        if fitting := [cell for cell in cells if bare(cell.precision) == bare(question.precision or usual)]:
             tensor = "mixed precision (AMP), channels last, as usual on GPUs with tensor cores"
             assumed += [f"assumed: {tensor}"] * (not question.precision and usual == USUAL[True])
             return device, ratios.nearest(fitting, gpu, question.network) if gpu and cells is others else fitting[0], assumed
     if not question.precision and len(own) > 1:
         raise several
-    if not question.precision and own:  # of a model of one's own, which lacks the usual precision
-        return device, own[0], assumed
-    if not question.precision and others and gpu:
-        return device, ratios.nearest(others, gpu, question.network), assumed
+    if not question.precision and (own or others):  # of a model of one's own, which lacks the usual precision
+        return device, ratios.nearest(others, gpu, question.network) if gpu and not own else own[0], assumed
     named = " at ".join(name for name in (question.device, question.precision) if name is not None)
     by = " by the recipe paper" * (question.recipe == "paper")
     raise InputError(
         f"the model was not fitted for {named}{by}; it has {listed}; measure yours, fit a model with `epochcast fit convmeter` "
         "and name its folder"
     )
-
-
-def _bare(name: str) -> str:
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def _usual_batch(cell: Cell, metrics: Mapping[str, float], gpu: Gpu | None) -> int:

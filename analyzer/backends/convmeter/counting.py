@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, PER_IMAGE
-from epochcast.analyzer.backends.network.failures import why_untraceable
+from epochcast.analyzer.backends.network.factory import why_untraceable
 from epochcast.analyzer.backends.network.operators import layer_kind_of, name_of
 from epochcast.analyzer.backends.network.recording import RecordedCall, TensorReference, record_evaluation
 from epochcast.analyzer.errors import InputError
@@ -28,8 +28,8 @@ _DEPTHWISE = 4
 _CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
 
 
-def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> dict[str, float]:
-    """Count a network called on ``inputs``: its metrics of one image, by :data:`.metrics.COLUMNS`.
+def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> dict[str, dict[str, float]]:
+    """Count a network called on ``inputs``: metrics of one image, by :data:`.metrics.COLUMNS`.
 
     Operators are counted as they run in evaluation, functional calls too. An operator on weights alone (a standardised kernel)
     has no traffic, because the batch does not multiply it.
@@ -40,21 +40,12 @@ def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: in
         name: of the network, for messages.
         image_size: side of the image, pixels, for messages.
 
+    Returns:
+        Of the network, by an empty path, and of every submodule that ran, by its own, also of those without FLOPs. A module
+        that runs several times holds all its calls.
+
     Raises:
         InputError: the network does not run without values or at this size, or nothing in it has FLOPs.
-    """
-    metrics = count_parts(network, inputs, name, image_size)[""]
-    if not metrics["flops"]:
-        raise InputError(
-            f"{name} has no convolution, dense layer or matrix product; predictions from FLOPs and layers need at least one"
-        )
-    return metrics
-
-
-def count_parts(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> dict[str, dict[str, float]]:
-    """The network, by an empty path, and every submodule that ran, by its own; arguments and errors as for :func:`count`.
-
-    A module that runs several times holds all its calls; those without FLOPs are there too.
     """
     try:
         recording = record_evaluation(network, inputs)
@@ -73,7 +64,12 @@ def count_parts(network: nn.Module, inputs: tuple[Any, ...], name: str, image_si
             for path in dict.fromkeys(call.path):
                 layers.setdefault(path, []).append(layer)
     images = next((len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()), 1)
-    return {path: _sums(own, network.get_submodule(path), images) for path, own in layers.items()}
+    metrics = {path: _sums(own, network.get_submodule(path), images) for path, own in layers.items()}
+    if not metrics[""]["flops"]:
+        raise InputError(
+            f"{name} has no convolution, dense layer or matrix product; predictions from FLOPs and layers need at least one"
+        )
+    return metrics
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,13 @@ class Paper:
     the forward pass and the other two together, which overlap (section 3.3). Else the step is fitted with the terms of all.
 
     Args:
-        phase: one of ``points.PHASES``.
+        phase: one of ``metrics.PHASES``.
+        fitted: what another was fitted to: coefficients by regime and phase.
     """
 
-    def __init__(self, phase: str) -> None:
+    def __init__(self, phase: str, fitted: Mapping[str, Any] | None = None) -> None:
         self.phase = phase
-        self.coefficients: dict[str, dict[str, Array]] = {}
+        self.fitted: dict[str, dict[str, Array]] = dict(fitted or {})
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
         """Fit where there are as many points as coefficients.
@@ -75,8 +76,8 @@ class Paper:
             }
             sizes += [f"{len(X)} points for {X.shape[1]} coefficients" for X, _ in parts.values()]
             if all(len(X) >= X.shape[1] for X, _ in parts.values()):
-                self.coefficients[regime] = {phase: ordinary(X, y) for phase, (X, y) in parts.items()}
-        if not self.coefficients:
+                self.fitted[regime] = {phase: ordinary(X, y) for phase, (X, y) in parts.items()}
+        if not self.fitted:
             raise InputError(f"too few points to fit the {self.phase}: {sizes[0]}; measure more networks or batch sizes")
         return self
 
@@ -84,19 +85,10 @@ class Paper:
         """Seconds, shape (n,); NaN on several devices if only single ones were measured, and the other way round."""
         answer = np.full(len(column(points, "devices")), np.nan)
         for regime, own in _regimes(points).items():
-            if parts := self.coefficients.get(regime):
+            if parts := self.fitted.get(regime):
                 sums = [paper_terms(points, phase, regime == "several") @ each for phase, each in parts.items()]
                 answer[own] = np.maximum(np.sum(sums, axis=0), SHORTEST)[own]
         return answer
-
-    def arrays(self) -> dict[str, Any]:
-        """Coefficients, by regime and phase."""
-        return self.coefficients
-
-    def restore(self, arrays: Mapping[str, Any]) -> Self:
-        """Take coefficients of :meth:`arrays`."""
-        self.coefficients = dict(arrays)
-        return self
 
     def _parts(self, points: pd.DataFrame, seconds: Array, regime: str) -> dict[str, Array]:
         """The seconds to fit, by the phase whose terms explain them."""
@@ -121,13 +113,14 @@ class Default:
     Points of several devices are passed over: what these exchange is not the network's (``scaling.py``).
 
     Args:
-        phase: one of ``points.PHASES``.
+        phase: one of ``metrics.PHASES``.
+        fitted: what another was fitted to: coefficients of the sums, and the process.
     """
 
-    def __init__(self, phase: str) -> None:
+    def __init__(self, phase: str, fitted: Mapping[str, Any] | None = None) -> None:
         self.phase = phase
-        self.fitted: dict[str, Any] = {}
-        self._factor: Any = None
+        self.fitted: dict[str, Any] = dict(fitted or {})
+        self._factor: Any = self._factored() if "pull" in self.fitted else None
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
         """Fit all parts; arguments and errors as of :meth:`Paper.fit`."""
@@ -140,7 +133,7 @@ class Default:
             return self
         terms = np.concatenate(self._terms(points), axis=1)
         if len(points) >= _ENOUGH:
-            self.fitted |= {"free": relative(terms, seconds), "paper": relative(self._paper_terms(points), seconds)}
+            self.fitted |= {"free": relative(terms, seconds), "paper": relative(paper_terms(points, self.phase), seconds)}
         chosen = np.arange(len(points))
         if len(chosen) > _MOST_POINTS:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_POINTS, replace=False))
@@ -153,7 +146,7 @@ class Default:
         usual = max(_HUBER * float(np.median(np.abs(errors))), SHORTEST)
         self.fitted["described"] = self._standard(described).astype(np.float32)  # enough digits, half the file
         self.fitted["noise"] = (_NOISE * np.maximum(1, np.abs(errors) / usual)).astype(np.float32)
-        self._prepare()
+        self._factor = self._factored()
         self.fitted["pull"] = cho_solve(self._factor, errors)
         return self
 
@@ -171,22 +164,11 @@ class Default:
         if "free" not in self.fitted:
             return np.asarray(np.exp(corrected))
         free = np.log(np.maximum(terms @ self.fitted["free"], SHORTEST))
-        paper = np.log(np.maximum(self._paper_terms(points) @ self.fitted["paper"], SHORTEST))
+        paper = np.log(np.maximum(paper_terms(points, self.phase) @ self.fitted["paper"], SHORTEST))
         held = np.clip(free, np.minimum(corrected, paper), np.maximum(corrected, paper))
         mixed: Array = np.stack([corrected, held, paper], axis=1) @ np.array(_WEIGHTS)
         answer: Array = np.exp(corrected + novelty**2 * (mixed - corrected))
         return answer
-
-    def arrays(self) -> dict[str, Array]:
-        """Coefficients of the sums, and the process."""
-        return self.fitted
-
-    def restore(self, arrays: Mapping[str, Any]) -> Self:
-        """Restore a fit from :meth:`arrays`."""
-        self.fitted = dict(arrays)
-        if "pull" in self.fitted:
-            self._prepare()
-        return self
 
     def _terms(self, points: Columns) -> list[Array]:
         """Terms in pools, whose coefficients have one in common, and the others; each of shape (n, …).
@@ -206,9 +188,6 @@ class Default:
         others = [*growing, column(points, "operators"), batch, ones]
         return [np.stack(each, axis=1) for each in (flops, moved, others)]
 
-    def _paper_terms(self, points: Columns) -> Array:
-        return paper_terms(points, self.phase, several=False)
-
     def _pooled(self, points: pd.DataFrame, seconds: Array) -> Array:
         """Coefficients with the least sum of |log(X·c/y)| plus (coefficient − common)² of each pool.
 
@@ -226,9 +205,9 @@ class Default:
         coefficients: Array = robust(np.concatenate([X, common], axis=1), seconds, penalties)[: len(scale)] / scale
         return coefficients
 
-    def _prepare(self) -> None:
+    def _factored(self) -> Any:
         described = self.fitted["described"]
-        self._factor = cho_factor(_likeness(described, described) + np.diag(self.fitted["noise"]))
+        return cho_factor(_likeness(described, described) + np.diag(self.fitted["noise"]))
 
     def _standard(self, described: Array) -> Array:
         """So that the distance of two usual networks is about 1.4, however many numbers describe them."""
@@ -240,7 +219,7 @@ Form = Default | Paper
 """What a phase is predicted by: made for a phase, fitted, and kept as arrays."""
 
 
-def paper_terms(points: Columns, phase: str, several: bool) -> Array:
+def paper_terms(points: Columns, phase: str, several: bool = False) -> Array:
     """The terms of Eq. 2 to 4 on one device or on several, shape (n, 1 to 7).
 
     Forward and backward pass and inference: b·FLOPs, b·Inputs, b·Outputs, 1 (Eq. 3). Update: L on one device; L, W and N on

@@ -120,7 +120,7 @@ def metrics_of(text: str, image_size: int) -> dict[str, float]:
             f"({error}); {how_to_install('torch,convnets')}"
         ) from error
     network, inputs = find_network(text, image_size)
-    return count(network, inputs, name, image_size)
+    return count(network, inputs, name, image_size)[""]
 
 
 def read_points(path: str | Path) -> pd.DataFrame:

@@ -24,8 +24,8 @@ from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_error
 Array = NDArray[np.float64]
 
 Recipe = Literal["default", "paper"]
-RECIPES: Mapping[Recipe, Callable[[str], Form]] = {"default": Default, "paper": Paper}
-"""How to predict; forms are called with a phase."""
+RECIPES: Mapping[Recipe, Callable[..., Form]] = {"default": Default, "paper": Paper}
+"""How to predict; forms are called with a phase, and with what was fitted before."""
 
 _PARTS = ("forward", "backward", "update")
 _SIZES = ("image_size", "batch", "flops", "weights")
@@ -180,9 +180,7 @@ class ConvNetPredictor:
         Raises:
             InputError: the folder holds something else or cannot be written.
         """
-        arrays = {
-            str(number): {phase: form.arrays() for phase, form in forms.items()} for number, forms in enumerate(self.forms)
-        }
+        arrays = {str(number): {phase: form.fitted for phase, form in forms.items()} for number, forms in enumerate(self.forms)}
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
@@ -194,7 +192,7 @@ class ConvNetPredictor:
         """
         manifest, arrays = load(folder, ConvmeterManifest)
         forms = [
-            {phase: RECIPES[cell.recipe](phase).restore(arrays[str(number)][phase]) for phase in cell.fits}
+            {phase: RECIPES[cell.recipe](phase, arrays[str(number)][phase]) for phase in cell.fits}
             for number, cell in enumerate(manifest.cells)
         ]
         return cls(manifest.cells, forms)

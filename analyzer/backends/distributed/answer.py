@@ -101,12 +101,7 @@ class IterationCost(Rented):
     def text(self, iterations: int | None) -> str:
         """In a sentence."""
         total = "" if self.usd is None else f", {money(self.usd)} for {iterations} iterations"
-        region = "" if self.region == "any" else f" in {self.region}"
-        return (
-            f"cost: {money(self.usd_per_iteration)} per iteration{total}, on {self.count} x {self.instance} "
-            f"({count(self.gpus_each, 'GPU')}) of {self.cloud}{region} at {money(self.usd_per_hour)}/h (price of "
-            f"{self.price_of})"
-        )
+        return f"cost: {money(self.usd_per_iteration)} per iteration{total}, on {self.where} (price of {self.price_of})"
 
 
 class IterationPrediction(AnswerPart):

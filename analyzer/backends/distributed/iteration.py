@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.answer import Iteration, Memory, Parts
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
-from epochcast.analyzer.backends.distributed.communication.collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import (
+    Cluster,
     all_gather_seconds,
     all_reduce_seconds,
     point_to_point_seconds,
@@ -28,10 +28,16 @@ from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
 from epochcast.analyzer.backends.distributed.models.graph import Graph, ModelBlock, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.memory import memory_of, unfused_loss_bytes
-from epochcast.analyzer.backends.distributed.plan.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, partition, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.plan.schedule import StageTimes, pipeline_seconds
+from epochcast.analyzer.backends.distributed.plan.memory import memory_of, moved_bytes, unfused_loss_bytes
+from epochcast.analyzer.backends.distributed.plan.schedule import (
+    Stage,
+    StageTimes,
+    gradient_bytes,
+    partition,
+    pipeline_seconds,
+    sum_over,
+    weight_bytes,
+)
 
 _EXCHANGES = {
     "epochcast.all_reduce": all_reduce_seconds,
@@ -288,14 +294,8 @@ class TimedJob:
 
     @property
     def update(self) -> float:
-        """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by traffic."""
-        job, prepared = self.job, self.prepared
-        unsharded = job.gpus == job.shards and not job.zero and prepared.memory.fits
-        weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
-        measured = getattr(self.times, "optimizer_seconds", None)
-        if measured is not None and unsharded and update_is_plain(weights, job):
-            return float(measured(weights, job.optimizer))
-        return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * self.coefficients.optimizer)
+        """Seconds of the optimizer's step, by its traffic."""
+        return self.prepared.update_bytes / (self.prepared.cluster.gpu.memory_bandwidth * self.coefficients.optimizer)
 
 
 def _is_attention(operator: Operator) -> bool:

@@ -1,27 +1,65 @@
-"""All questions about one model: its graphs, a recipe with its coefficients, and where operator times come from."""
+"""All questions about one model: its graphs, a recipe with its coefficients, and where operator times come from.
+
+The paper's recipe is literal: Eq. 1 to 4 over the operators of a GPU's subgraph, each in its own precision:
+``T = T_comp + V_dp / B + V_tp / B + T_comp (P - 1)``. The equations know no micro-batches, so that a pipeline is as slow as one
+GPU with all layers, and tensor parallelism reduces the gradients of sliced weights where training reduces activations.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.backends.distributed.answer import Iteration
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
-from epochcast.analyzer.backends.distributed.communication.links import Link
-from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of
-from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare
-from epochcast.analyzer.backends.distributed.models.graph import Graph
+from epochcast.analyzer.backends.distributed.answer import Iteration, Parts
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, Link, cluster_for
+from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel, Evidence, Kind, row_of
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, TimedJob, iteration, prepare
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Graph, ModelBlock
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
-from epochcast.analyzer.backends.distributed.paper import by_equations
-from epochcast.analyzer.backends.distributed.plan.job import Recomputation, TrainingConfiguration, ZeroStage
-from epochcast.analyzer.backends.distributed.plan.precision import Precision, precision_named, require
+from epochcast.analyzer.backends.distributed.plan.job import (
+    Precision,
+    Recomputation,
+    TrainingConfiguration,
+    ZeroStage,
+    precision_named,
+    require,
+)
 from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+
+
+def by_equations(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> Iteration:
+    """Eq. 1: compute of the slowest subgraph over its whole batch, and Eq. 2 to 4 on top of it.
+
+    ``B_link`` is the link's line rate per GPU: that within a node where the job fits into one, else that between nodes, shared
+    by the node's GPUs. A degree of 1 communicates nothing.
+    """
+    job, cluster = prepared.job, prepared.cluster
+    timed = TimedJob(prepared, times, coefficients)
+    compute = max(map(timed.compute, timed.ranks), key=lambda each: sum(each.values()))
+    one_node = job.gpus <= cluster.gpus_per_node
+    bandwidth = cluster.intra.bandwidth if one_node else cluster.inter_bandwidth(cluster.gpus_per_node)
+    parts = Parts(
+        compute=compute,
+        bubble=sum(compute.values()) * (job.pipeline - 1),
+        tensor_parallel=prepared.most(lambda block: _gradients(block, sliced_only=True)) / bandwidth if job.tensor > 1 else 0.0,
+        data_parallel=prepared.most(_gradients) / bandwidth if job.data > 1 else 0.0,
+        pipeline_parallel=0.0,
+        optimizer=0.0,
+    )
+    return Iteration(parts, prepared.memory)
+
+
+def _gradients(block: ModelBlock, sliced_only: bool = False) -> float:
+    """Bytes of gradients, each weight in the precision that its operator computes in (section III)."""
+    weights = [weight for weight in block.weights if weight.sliced or not sliced_only]
+    return sum(weight.tensor.elements * DTYPE_BYTES[weight.computed or weight.gradient] for weight in weights)
+
 
 RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
     "default": iteration,
@@ -42,7 +80,7 @@ class IterationPredictor:
         recipe: a name of :data:`RECIPES`.
         fitted: efficiencies, and operator times learned from measured operators.
         times_of: another source of operator times.
-        gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
+        gpus_per_node, intra, inter: of the cluster, as :func:`.cluster_for` takes them.
     """
 
     graphs: ModelGraphs
@@ -110,8 +148,52 @@ class IterationPredictor:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
         if self.recipe != "default":
             return None
-        measured_here = self.times_of is not None
-        return evidence_of(measured_here, self.fitted, self.prepared(gpu, job), self.graphs.graph(job), iteration)
+        precision, graph, cluster = precision_named(job.precision), self.graphs.graph(job), self.cluster(gpu, job.gpus)
+        operators = [operator for block in graph.parts for operator in block.operators]
+        convolved = sum(operator.flops for operator in operators if operator.kind == "convolution")
+        kind: Kind = "convolutions" if convolved > sum(operator.flops for operator in operators) / 2 else "products"
+        # TF32's operands are FP32 numbers in memory; FP8's count as 16, which were measured.
+        bits = 32 if precision.products in ("float32", "tf32") else 16
+        covered: list[str] = []
+        missing: list[str] = []
+        if self.times_of is not None:
+            row = row_of("operators", 0, "measured")
+        else:
+            known = self.fitted.operators.measured(gpu.name, precision.products) if bits == 32 else gpu.name in self.fitted.gpus
+            row = row_of(kind, bits, "measured" if known else "new")
+            if not known:
+                covered.append(f"no {'operator' if bits == 32 else 'training'} in {precision.name} was measured on {gpu.name}")
+        if precision.fp8:
+            missing.append("no training in FP8 was measured, only products")
+        if job.gpus > 1 and (kind, bits) != ("products", 16):
+            missing.append(f"no iteration in {job.precision} on several GPUs was measured")
+        if job.context > 1:
+            missing.append("no training with context parallelism was measured")
+        if kind == "convolutions":
+            covered.append("convolutions were measured on one GPU; `epochcast predict-model convmeter` is more accurate")
+        source = "measured operators of this GPU" if self.times_of is not None else "learned from measured operators"
+        rests_on = [f"operator times: {source}", row.text]
+        # What an unmeasured thing adds, as the operators of 32 bits show it of a GPU.
+        unmeasured = row_of("products", 32, "new").variance - row_of("products", 32, "measured").variance
+        variance = row.variance + len(missing) * unmeasured
+        exchanges = row_of("exchanges", 0, "measured" if cluster.measured else "new")
+        if job.gpus > 1:
+            if cluster.measured:
+                rests_on.append(exchanges.text)
+            else:
+                covered.append(f"all-reduces over {cluster.intra.name} were not measured; {exchanges.text}")
+                variance += (iteration.parts.exchanges / iteration.seconds) ** 2 * exchanges.variance
+        if self.fitted.parameters is not None:
+            size, (low, high) = graph.parameters(job.tensor), self.fitted.parameters
+            if not low <= size <= high:
+                fitted_on = f"{low / 1e9:.3g} to {high / 1e9:.3g}"
+                missing.append(f"the model has {size / 1e9:.3g} billion parameters; measured models had {fitted_on}")
+        return Evidence(
+            factor=math.exp(math.sqrt(variance)),
+            exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
+            rests_on=tuple(rests_on),
+            not_measured=(*covered, *missing),
+        )
 
 
 def model_flops(graph: Graph, job: TrainingConfiguration) -> float:

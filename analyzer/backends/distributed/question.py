@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.distributed.models.named import NAMED, named
-from epochcast.analyzer.backends.distributed.plan.job import Attention, Recomputation, ScheduleName, ZeroStage
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
+from epochcast.analyzer.backends.distributed.models.configuration import NAMED, named
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS, Attention, Recomputation, ScheduleName, ZeroStage
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, GpuName, Http, Name, Option, Question
 
@@ -244,7 +243,3 @@ class DistributedQuestion(Question):
             raise ValueError(f"{how} splits one global batch in every way; give --global-batch N")
         if self.cp > 1 or self.virtual_stages > 1 or self.layers_per_stage:
             raise ValueError(f"{how} varies data, tensor and pipeline ranks alone; leave out context ranks and chunks")
-
-    def explicit(self, name: str) -> Any:
-        """The value of a field that the user set; None where it has its default."""
-        return getattr(self, name) if name in self.model_fields_set else None

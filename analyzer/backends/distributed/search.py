@@ -1,7 +1,10 @@
-"""All ways to spread one training over a number of GPUs that fit into their memory, the fastest or cheapest first."""
+"""Many ways to train at once: all that fit into the memory, the fastest or cheapest first, and the paper's Fig. 1, times by
+precision and parallelism.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -9,13 +12,13 @@ from itertools import product
 from typing import Any, Literal
 
 from epochcast.analyzer.backends.distributed.answer import Iteration, IterationPrediction, sentences
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import available, precision_named, require
+from epochcast.analyzer.backends.distributed.backend import Resolved
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, available, precision_named, require
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
-from epochcast.analyzer.backends.distributed.resolved import Resolved
 from epochcast.analyzer.backends.rent import price_notes
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.analyzer.words import money
 from epochcast.regressor import Gpu
@@ -173,7 +176,7 @@ _VARIED = {"dp": "data", "tp": "tensor", "pp": "pipeline"} | {name: name for nam
 def search_all(resolved: Resolved) -> SearchAnswer:
     """Rank all configurations of a question; raises InputError where every one is impossible."""
     question, report = resolved.question, resolved.settings.report
-    given = {name: value for asked, name in _VARIED.items() if (value := question.explicit(asked)) is not None}
+    given = {name: getattr(question, asked) for asked, name in _VARIED.items() if asked in question.model_fields_set}
     template = resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1)
     found = Search(resolved.predictor, template, given, question.precision or ())
     found.run(list(product(resolved.gpus, question.gpus_total)), lambda fitting: report(f"{fitting} configurations fit"))
@@ -204,3 +207,79 @@ def search_all(resolved: Resolved) -> SearchAnswer:
         assumptions=[*(shown[0][2].notes if shown else ()), *(evidence.not_measured if evidence else ())],
         notes=notes,
     )
+
+
+class ComparisonAnswer(Answer):
+    """Seconds of one iteration for each precision and (d, t, p)."""
+
+    model: str
+    gpu: str
+    rows: list[IterationPrediction]
+    refused: dict[str, str]
+
+    @property
+    def status(self) -> int:
+        """1 where none fits into memory."""
+        return 0 if any(row.memory.fits for row in self.rows) else 1
+
+    @property
+    def _seconds(self) -> dict[str, dict[str, float | None]]:
+        """By precision and by (d, t, p), in their order; None: out of memory."""
+        seconds: dict[str, dict[str, float | None]] = {}
+        for row in self.rows:
+            seconds.setdefault(row.job.precision, {})[str(row.job.degrees)] = row.seconds if row.memory.fits else None
+        return seconds
+
+    @property
+    def text(self) -> str:
+        """A table of degrees and precisions; what is out of memory is marked."""
+        seconds, fitting = self._seconds, [row.seconds for row in self.rows if row.memory.fits]
+        strategies = dict.fromkeys(str(row.job.degrees) for row in self.rows)
+        cells = [
+            [
+                name,
+                *("-" if name not in own else seconds_text(each) if (each := own[name]) else "OOM" for own in seconds.values()),
+            ]
+            for name in strategies
+        ]
+        spread = f"the slowest takes {max(fitting) / min(fitting):.2g} times as long as the fastest" if fitting else ""
+        return "\n".join(
+            [
+                f"{self.model} on {self.gpu}: time of one iteration by (data, tensor, pipeline) and precision",
+                table(("(d, t, p)", *seconds), cells),
+                spread or "nothing fits",
+                *(f"{degrees}: {why}" for degrees, why in self.refused.items()),
+            ]
+        )
+
+    @property
+    def chart(self) -> Chart:
+        """A bar for each, those of a strategy side by side."""
+        names = list(dict.fromkeys(str(row.job.degrees) for row in self.rows))
+        bars = [Line(precision, names, [own.get(name, math.nan) for name in names]) for precision, own in self._seconds.items()]
+        counts = " or ".join(map(str, sorted({row.job.gpus for row in self.rows})))
+        title = f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}"
+        return Chart({title: bars}, "degrees of data, tensor and pipeline parallelism", "one iteration", "s")
+
+
+def compare(resolved: Resolved) -> ComparisonAnswer:
+    """Predict every strategy in the precisions that are named, else in all of the GPU; raises InputError where none can be."""
+    gpu, question = resolved.gpus[0], resolved.question
+    count = question.gpus_total[0]
+    for name in question.precision or ():
+        require(gpu, precision_named(name))
+    rows: list[IterationPrediction] = []
+    refused: dict[str, str] = {}
+    for precision in dict.fromkeys(question.precision or available(gpu)):
+        for tensor, pipeline in product(divisors(count), repeat=2):
+            if count % (tensor * pipeline):
+                continue
+            data = count // (tensor * pipeline)
+            try:
+                job = resolved.sharded(gpu, resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision))
+                rows.append(resolved.configuration(gpu, job, resolved.predictor.iteration(gpu, job), None))
+            except InputError as error:
+                refused[f"({data}, {tensor}, {pipeline})"] = str(error)
+    if not rows:
+        raise InputError(next(iter(refused.values())))
+    return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=refused)

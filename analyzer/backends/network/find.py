@@ -18,17 +18,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_map_only
 
-from epochcast.analyzer.backends.network.factory import (
-    IMPORT_PATH,
-    Built,
-    arguments_of,
-    import_factory,
-    module_and_inputs,
-    type_and_text,
-)
-from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.factory import IMPORT_PATH, Built, call_factory, one_line
 from epochcast.analyzer.backends.network.onnx_file import read_onnx
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import InputError, type_and_text
 from epochcast.extras import how_to_install
 
 _LIBRARIES = ("torchvision", "timm")
@@ -137,10 +129,7 @@ def _from_library(library: str, name: str, image_size: int) -> Built:
 
 
 def _from_factory(path: str, image_size: int) -> Built:
-    factory = import_factory(path)
-    network, inputs = module_and_inputs(
-        path, factory(**arguments_of(factory, {"image_size": image_size}, {"batch": 1, "classes": 1000}))
-    )
+    network, inputs = call_factory(path, {"image_size": image_size}, {"batch": 1, "classes": 1000})
     if inputs is not None:
         inputs = tree_map_only(Tensor, lambda tensor: tensor[:1] if tensor.dim() else tensor, inputs)
     return network, inputs

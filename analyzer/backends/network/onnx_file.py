@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.network.factory import one_line
 from epochcast.analyzer.backends.network.onnx_operators import DTYPES, FUSED, OPERATORS, READ_BY_VALUE
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
-from epochcast.analyzer.backends.occupancy.answer import OccupancyAnswer
-from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion, answer
+from epochcast.analyzer.backends.occupancy.answer import WITHIN, Filled, OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.networks import SIZES, NetworkConfiguration, Sample, complete, graph_of
+from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin, Settings
 from epochcast.analyzer.plugins.question import model_folders
 from epochcast.extras import how_to_install
+from epochcast.regressor import Gpu, load_catalog
 
-if TYPE_CHECKING:
-    from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
+USUAL_BATCH = 32
+
+LARGEST = 4096
+"""Batches beyond it are not tried: there the GPU's memory does not bound them."""
 
 
 class Occupancy(Plugin):
@@ -54,14 +61,51 @@ class Occupancy(Plugin):
         self.models = model_folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
-        """Answer from measured trainings; raises InputError."""
-        from epochcast.regressor import load_catalog
+        """Answer from measured trainings, and where there are none from launches and shapes.
 
-        return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._settings.gpus))
+        Raises:
+            InputError: the network is unknown or cannot be read, has no kernels, or does not fit.
+        """
+        predictor, catalog = _predictor(question.model or SHIPPED), load_catalog(self._settings.gpus)
+        gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
+        sizes = {"image_size": question.image_size or 0, "sequence": question.sequence or 0}
+        network = complete(NetworkConfiguration(question.network, 1, precision=question.precision, **sizes))
+        graph = graph_of(network).in_training()
+        rows: list[tuple[Sample, Filled]] = []
+        smallest = {}
+        for gpu in gpus:
+
+            def fill(batch: int, gpu: Gpu = gpu) -> tuple[Sample, Filled]:
+                sample = Sample(replace(network, batch=batch), graph.at_batch(batch), gpu)
+                return sample, predictor.predict(sample, catalog)
+
+            if question.sweep:
+                powers = (2**exponent for exponent in range(LARGEST.bit_length()))
+                own = list(takewhile(lambda filled: filled[1].peak_memory.value <= filled[0].gpu.memory, map(fill, powers)))
+                if not own:
+                    raise InputError(
+                        f"{network.network} does not fit {gpu.name} even at batch 1: it takes about "
+                        f"{fill(1)[1].peak_memory.value / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; "
+                        "take a GPU with more memory"
+                    )
+                highest = max(row.sm_occupancy.value for _, row in own)
+                smallest[gpu.name] = next(row.batch for _, row in own if row.sm_occupancy.value >= highest * (1 - WITHIN))
+            else:
+                own = [fill(batch) for batch in sorted(set(question.batches or [USUAL_BATCH]))]
+            rows += own
+        return OccupancyAnswer(
+            network=Path(network.network).name if network.network.endswith(".onnx") else network.network,
+            sizes={name: size for name in SIZES if (size := getattr(network, name))},
+            precision=network.precision,
+            nodes=len(graph),
+            unknown_operators=dict(graph.unknown),
+            model=predictor.fitted,
+            predictions=[row for _, row in rows],
+            smallest=smallest,
+            notes=predictor.notes([sample for sample, _ in rows], catalog),
+        )
 
 
 @cache
 def _predictor(folder: Path) -> OccupancyPredictor:
-    from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
-
     return OccupancyPredictor.load(folder)

@@ -1,25 +1,59 @@
 """The networks of Table II of the DNN-occu paper and their relatives, and the user's: which sizes each takes, what it is, and
-its graph, read once in a process.
+its graph, read once in a process; and a graph on a GPU, which labels belong to, and which is predicted.
 
 torch is loaded when one is built.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.backends.network.factory import type_and_text
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.distributed.models.configuration import transformers
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
+from epochcast.regressor import Gpu
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+
+WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""Bytes of a number, by precision."""
+
+
+@dataclass(frozen=True)
+class NetworkConfiguration:
+    """A network as it runs (Table II of the DNN-occu paper); its sizes are the question's, 0 where one does not apply."""
+
+    network: str
+    batch: int
+    image_size: int = 0
+    sequence: int = 0
+    precision: str = "fp32"
+
+    @property
+    def one_sample(self) -> NetworkConfiguration:
+        """What an export depends on: the batch and the precision only rescale it."""
+        return replace(self, batch=1, precision="fp32")
+
+    @property
+    def is_factory(self) -> bool:
+        """Whether the network is a user's own ``package.module:factory``."""
+        return ":" in self.network and self.network.split(":")[0] not in ("torchvision", "timm")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration, its graph at its batch size, and the GPU that it runs on."""
+
+    configuration: NetworkConfiguration
+    graph: ComputationGraph
+    gpu: Gpu
+
 
 SIZES = ("image_size", "sequence")
 """Fields of NetworkConfiguration that apply to some networks only."""
@@ -101,25 +135,15 @@ def _special(configuration: NetworkConfiguration) -> nn.Module:
     """A network that no library of ConvNets has by this name."""
     from torch import nn
 
-    from epochcast.analyzer.backends.network.find import import_torchvision
-
     name, image_size = configuration.network, configuration.image_size
     if name == "lenet":
         return lenet5(image_size, classes=10)
     if name in ("lstm", "rnn", "gru"):
         kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
         return kind(_HIDDEN, _HIDDEN, batch_first=True)
-    try:
-        with suppress(ImportError):  # where it is installed transformers imports it, as it is
-            import_torchvision()
-        import transformers
-    except ImportError as error:
-        raise InputError(
-            f"{name} needs transformers, which cannot be imported ({type_and_text(error)}); {how_to_install('occupancy')}"
-        ) from error
-    settings = getattr(transformers, f"{_TEXT_NETWORKS[name]}Config")()
+    settings = getattr(transformers(), f"{_TEXT_NETWORKS[name]}Config")()
     settings.use_cache = False
-    return getattr(transformers, f"{_TEXT_NETWORKS[name]}Model")(settings)
+    return getattr(transformers(), f"{_TEXT_NETWORKS[name]}Model")(settings)
 
 
 def lenet5(image_size: int, classes: int) -> nn.Module:
@@ -138,21 +162,6 @@ def lenet5(image_size: int, classes: int) -> nn.Module:
         *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
         nn.Linear(84, classes),
     )
-
-
-def _clip(image_tower: nn.Module, text_tower: nn.Module) -> nn.Module:
-    """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers."""
-    from torch import nn
-
-    class Clip(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.image, self.text = image_tower, text_tower
-
-        def forward(self, image: Tensor, tokens: Tensor) -> tuple[Any, Any]:
-            return self.image(image), self.text(tokens).last_hidden_state
-
-    return Clip()
 
 
 def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.configuration import Sample
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import LABELS, Errors, Estimate, Filled, FittedModel
-from epochcast.analyzer.backends.occupancy.configuration import Sample
-from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import RECURRENT
 from epochcast.analyzer.backends.occupancy.modelled import model_sm_use
+from epochcast.analyzer.backends.occupancy.networks import Sample
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, base_memory, estimate
-from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, step_features
+from epochcast.analyzer.backends.occupancy.step_features import STEP_FEATURES, FittedRange, step_features
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor.model_folder import Manifest, load

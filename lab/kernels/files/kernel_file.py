@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import GpuLimits, limits_of
+from epochcast.analyzer.backends.occupancy.modelled import GpuLimits, limits_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.gpus import Catalog, Gpu
 from lab.kernels.kernel_table import has_configuration, with_occupancy

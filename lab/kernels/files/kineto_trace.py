@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from epochcast.analyzer.backends.occupancy.sm_limits import WARP_SIZE, GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.modelled import WARP_SIZE, GpuLimits, limits_by_capability
 from epochcast.analyzer.errors import InputError
 from lab.kernels.files.kernel_file import KernelFile
 from lab.kernels.kernel_table import kernel_table

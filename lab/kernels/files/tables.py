@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.sm_limits import CONFIGURATION, GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.modelled import CONFIGURATION, GpuLimits, limits_by_capability
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import numeric_column
 from lab.gpu_script_metadata import meta_beside

@@ -1,6 +1,6 @@
 """The table of measured trainings: each network trains on the GPU at hand while the agent reads that GPU."""
 
-from epochcast.analyzer.backends.occupancy.packing.job_tables import SUCCESSFUL
+from epochcast.analyzer.backends.occupancy.packing.jobs import SUCCESSFUL
 
 CONFIGURATION = ("network", "batch", "image_size", "sequence", "precision")
 """Columns of what was trained: the fields of NetworkConfiguration, 0 where a size does not apply."""

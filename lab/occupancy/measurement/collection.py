@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, complete
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.recording.record import record
 from epochcast.analyzer.traces.trace import read_trace

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS
-from epochcast.analyzer.backends.network.failures import failure_reason
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import SEQUENCES, build_network
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS
+from epochcast.analyzer.backends.occupancy.networks import SEQUENCES, NetworkConfiguration, build_network
+from lab.convmeter.device import failure_reason
 from lab.convmeter.phases import HostTimeline, training
 
 NVML_WINDOW_S = 1.0

@@ -16,8 +16,7 @@ from epochcast.analyzer.backends.distributed.communication.cluster import Cluste
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients, DistributedModel
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, precision_named
 
 if TYPE_CHECKING:
     from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.counting import count_parts
+from epochcast.analyzer.backends.convmeter.counting import count
 from epochcast.analyzer.backends.convmeter.metrics import TABLE, known_metrics
 from epochcast.analyzer.backends.network.find import find_network, import_torchvision
 from epochcast.analyzer.errors import InputError
@@ -43,7 +43,7 @@ def rows_of(name: str, image_size: int, family: str) -> Iterator[dict[str, objec
     """The rows of one network at one size; none if its image is too small."""
     network, inputs = find_network(f"torchvision:{name}", image_size)
     try:
-        counted = count_parts(network, inputs, name, image_size)
+        counted = count(network, inputs, name, image_size)
     except InputError as error:
         print(f"{name} at {image_size} px: {error}")
         return

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from epochcast.analyzer.backends.convmeter.metrics import KINDS, known_metrics
-from epochcast.analyzer.backends.convmeter.training_memory import KEPT
+from epochcast.analyzer.backends.convmeter.scaling import KEPT
 from epochcast.analyzer.backends.network.find import find_network
 from lab.speed.page import options
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
+from epochcast.analyzer.backends.distributed.communication.cluster import all_reduce_seconds, cluster_for
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces
 from lab.speed.page import markdown_table, options, public
 

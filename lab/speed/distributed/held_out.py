@@ -27,12 +27,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
-from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.fitted_model import TABLE, DistributedModel, HeldOutErrors
 from epochcast.analyzer.backends.distributed.models.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes, OperatorModel
-from epochcast.analyzer.backends.distributed.plan.precision import precision_named
+from epochcast.analyzer.backends.distributed.plan.job import precision_named
 from epochcast.common.files import write_whole
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, conformal_quantile

@@ -15,7 +15,7 @@ import torch
 
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
-from epochcast.analyzer.backends.distributed.plan.precision import peak_flops, precision_named
+from epochcast.analyzer.backends.distributed.plan.job import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Gpu, load_catalog

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import all_reduce_seconds
-from epochcast.analyzer.backends.distributed.operator_time.features import ideal_of
+from epochcast.analyzer.backends.distributed.communication.cluster import all_reduce_seconds, cluster_for
+from epochcast.analyzer.backends.distributed.operator_time.learned import ideal_of
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import absolute_percentage_errors
 from lab.distributed.fitting import fit_operators

@@ -23,8 +23,7 @@ from scipy.optimize import nnls
 from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.models.trace import trace
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import peak_flops, precision_named
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, peak_flops, precision_named
 from epochcast.regressor import Gpu, load_catalog
 from lab.campaign import networks
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish

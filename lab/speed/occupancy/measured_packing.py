@@ -17,10 +17,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, compare, mean_over_runs, orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
-from epochcast.analyzer.backends.occupancy.packing.jobs import JOBS, PackedJob, draw_streams, job_kind
-from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
+from epochcast.analyzer.backends.occupancy.packing.jobs import GPU, JOBS, PackedJob, draw_streams, job_kind
+from epochcast.analyzer.backends.occupancy.packing.simulation import (
+    BASELINE,
+    POLICIES,
+    SLOWDOWNS,
+    compare,
+    mean_over_runs,
+    orderings,
+    summarise,
+)
 from epochcast.analyzer.charts import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.regressor import load_catalog
@@ -171,7 +177,7 @@ def difference(rows: pd.DataFrame, policy: str, other: str) -> dict[str, float]:
 def packing_figure(results: Sequence[Mapping[str, Any]]) -> Figure:
     """Mean makespan and NVML utilisation, a group of bars per slowdown curve, as in Table VI of the DNN-occu paper.
 
-    ``results`` are of :func:`~epochcast.analyzer.backends.occupancy.packing.experiment.summarise`.
+    ``results`` are of :func:`~epochcast.analyzer.backends.occupancy.packing.simulation.summarise`.
     """
     panels: dict[str, list[Line]] = {"makespan, s": [], "NVML utilisation": []}
     for policy in dict.fromkeys(row["policy"] for row in results):

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.modelled import model_sm_use
-from epochcast.analyzer.backends.occupancy.networks import graph_of
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample, graph_of
 from epochcast.analyzer.backends.occupancy.peak_memory import base_memory, estimate
 from epochcast.regressor import load_catalog
 from lab.occupancy.training_jobs import read_training_jobs

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
+from epochcast.analyzer.backends.occupancy.packing.jobs import GPU
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores, score

@@ -19,7 +19,7 @@ from epochcast.analyzer.errors import InputError  # noqa: E402
 
 def counted(network: nn.Module, *shape: int) -> dict[str, float]:
     """All values that are not 0."""
-    values = count(network, (torch.empty(shape),), "net", shape[-1])
+    values = count(network, (torch.empty(shape),), "net", shape[-1])[""]
     assert set(values) == set(COLUMNS)
     return {name: value for name, value in values.items() if value}
 
@@ -107,7 +107,7 @@ def test_the_network_is_left_as_it_was() -> None:
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     modes = [module.training for module in network.modules()]
     x = torch.randn(1, 3, 4, 4)
-    values = count(network, (x,), "net", 4)
+    values = count(network, (x,), "net", 4)[""]
     assert values["elementwise_traffic"] == 4 * 64  # each reads and writes the image; dropout does not run
     assert [module.training for module in network.modules()] == modes
     assert modes[0] and not modes[3]
@@ -157,7 +157,7 @@ def test_networks_of_timm_have_the_metrics_of_the_public_table(name: str, shared
     table = pd.read_csv(shared_data / "convnets" / "timm_layer_features.csv.gz")
     row = table[table["model"] == name].iloc[0]
     network, inputs = find_network(f"timm:{name}", int(row["img"]))
-    values = count(network, inputs, name, int(row["img"]))
+    values = count(network, inputs, name, int(row["img"]))[""]
     for ours, theirs in AS_IN_THE_TABLE.items():
         assert values[ours] == row[theirs], ours
     for kind, theirs in KINDS_IN_THE_TABLE.items():
@@ -175,7 +175,7 @@ def test_networks_of_timm_have_the_metrics_of_the_public_table(name: str, shared
 def test_the_table_that_is_shipped_is_what_is_counted_now(network: str, size: int) -> None:
     """If this fails: lab/speed/convmeter/known_metrics.py --write."""
     module, inputs = find_network(f"torchvision:{network}", size)
-    assert metrics_of(network, size) == count(module, inputs, network, size)
+    assert metrics_of(network, size) == count(module, inputs, network, size)[""]
 
 
 def test_figures_that_were_published() -> None:

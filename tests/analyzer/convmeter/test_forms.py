@@ -16,7 +16,7 @@ def _eq3(points: pd.DataFrame, f: float = 2e-14, i: float = 3e-12, o: float = 5e
 def test_the_papers_equation_is_found_exactly():
     points, others = made_points(), made_points(seed=1)
     fitted = Paper("forward").fit(points, _eq3(points))
-    np.testing.assert_allclose(fitted.coefficients["one"]["forward"], [2e-14, 3e-12, 5e-12, 1e-3], rtol=1e-5)
+    np.testing.assert_allclose(fitted.fitted["one"]["forward"], [2e-14, 3e-12, 5e-12, 1e-3], rtol=1e-5)
     np.testing.assert_allclose(fitted.predict(others), _eq3(others), rtol=1e-6)
 
 
@@ -27,8 +27,8 @@ def test_an_update_on_one_device_is_a_multiple_of_the_layers_and_on_several_eq_4
     exchange = 1e-5 * several["layers"] + 2e-10 * several["weights"] + 3e-3 * several["devices"]
     points = pd.concat([one, several], ignore_index=True)
     fitted = Paper("update").fit(points, np.r_[4e-5 * one["layers"], exchange])
-    np.testing.assert_allclose(fitted.coefficients["one"]["update"], [4e-5], rtol=1e-6)
-    np.testing.assert_allclose(fitted.coefficients["several"]["update"], [1e-5, 2e-10, 3e-3], rtol=1e-6)
+    np.testing.assert_allclose(fitted.fitted["one"]["update"], [4e-5], rtol=1e-6)
+    np.testing.assert_allclose(fitted.fitted["several"]["update"], [1e-5, 2e-10, 3e-3], rtol=1e-6)
 
 
 def test_on_several_devices_backward_pass_and_update_have_seven_coefficients():
@@ -38,9 +38,9 @@ def test_on_several_devices_backward_pass_and_update_have_seven_coefficients():
     together = [4e-14, 6e-12, 1e-11, 2e-3, 1e-5, 2e-10, 3e-3]
     step = points[["forward_seconds", "backward_seconds", "update_seconds"]].sum(axis=1).to_numpy()
     fitted = Paper("step").fit(points, step)
-    np.testing.assert_allclose(fitted.coefficients["several"]["step"], together, rtol=1e-4)
+    np.testing.assert_allclose(fitted.fitted["several"]["step"], together, rtol=1e-4)
     np.testing.assert_allclose(fitted.predict(points), step, rtol=1e-6)
-    whole = Paper("step").fit(points.assign(forward_seconds=np.nan), step).coefficients["several"]
+    whole = Paper("step").fit(points.assign(forward_seconds=np.nan), step).fitted["several"]
     np.testing.assert_allclose(whole["step"], np.add(together, [2e-14, 3e-12, 5e-12, 1e-3, 0, 0, 0]), rtol=1e-4)
 
 
@@ -57,5 +57,5 @@ def test_what_is_kept_predicts_the_same(recipe: Recipe):
     points = made_points(40)
     for phase in ("inference", "update", "step"):
         fitted = RECIPES[recipe](phase).fit(points, _eq3(points))
-        again = RECIPES[recipe](phase).restore(fitted.arrays())
+        again = RECIPES[recipe](phase, fitted.fitted)
         np.testing.assert_allclose(again.predict(made_points(seed=5)), fitted.predict(made_points(seed=5)), rtol=1e-3)

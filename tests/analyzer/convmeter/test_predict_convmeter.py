@@ -134,7 +134,7 @@ def test_what_cannot_be_asked(folder: Path, refused: Callable[..., str], argumen
 
 def test_a_model_of_two_devices_asks_which(folder: Path, ask: Callable[..., Any], refused: Callable[..., str]) -> None:
     own = ("predict-model", "convmeter", "--network", NEW, "--model", folder / "two")
-    assert "choose a device and a precision" in refused(*own)
+    assert "a precision: Tesla T4 at fp32; my CPU at amp-bf16 (from which all other GPUs of the catalogue" in refused(*own)
     assert "steps on several my CPU cannot be predicted" in refused(*own, "--device", "my CPU", "--devices", "2")
     answer = ask("--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)

@@ -6,14 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import (
+    Cluster,
+    Link,
     all_gather_seconds,
     all_reduce_seconds,
+    cluster_for,
+    fitted_all_reduces,
+    link_named,
+    load_links,
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.communication.links import Link, fitted_all_reduces, link_named, load_links
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from epochcast.analyzer.backends.distributed.evidence import Evidence, row_of
+from epochcast.analyzer.backends.distributed.fitted_model import Evidence, row_of
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor

@@ -11,10 +11,11 @@ from epochcast.analyzer.errors import InputError
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from epochcast.analyzer.backends.distributed.models import Configuration, resolve
 from epochcast.analyzer.backends.distributed.models.building import build
+from epochcast.analyzer.backends.distributed.models.configuration import Configuration
 from epochcast.analyzer.backends.distributed.models.graph import Graph
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.models.user_module import resolve
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
 
 # The keys that decide, with the values of the released models; what a file holds besides is not read.

@@ -5,18 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hand_made import graph, product
+from hypothesis import given
+from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import (
     all_gather_seconds,
     all_reduce_seconds,
+    cluster_for,
     reduce_scatter_seconds,
 )
 from epochcast.analyzer.backends.distributed.fitted_model import Coefficients
-from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
+from epochcast.analyzer.backends.distributed.iteration import BUCKET_BYTES, exposed_data_parallel, iteration, prepare
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock, Tensor, Weight
-from epochcast.analyzer.backends.distributed.paper import by_equations
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import by_equations
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
@@ -175,3 +177,20 @@ def test_each_group_reaches_the_speed_of_where_it_lies() -> None:
     assert slow_node.parts.data_parallel == plain.parts.data_parallel
     assert slow_node.parts.tensor_parallel == pytest.approx(2 * plain.parts.tensor_parallel)
     assert slow_network.parts.tensor_parallel == plain.parts.tensor_parallel
+
+
+def one_by_one(backward: float, nbytes: float, latency: float, bandwidth: float, bucket: float) -> float:
+    """Each bucket starts when it is full and the one before is done."""
+    done, ready = 0.0, 0.0
+    while ready < nbytes:
+        size = min(bucket, nbytes - ready)
+        ready += size
+        done = max(done, backward * ready / nbytes) + latency + size / bandwidth
+    return done - backward
+
+
+@given(backward=st.floats(0, 2), buckets=st.floats(0.01, 60), latency=st.floats(0, 0.05), bandwidth=st.floats(1e7, 1e12))
+def test_it_agrees_with_buckets_one_by_one(backward: float, buckets: float, latency: float, bandwidth: float) -> None:
+    nbytes = buckets * BUCKET_BYTES
+    exposed = exposed_data_parallel(backward, nbytes, lambda size: latency + size / bandwidth, overlap=True)
+    assert exposed == pytest.approx(one_by_one(backward, nbytes, latency, bandwidth, BUCKET_BYTES), rel=1e-6, abs=1e-9)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import peak_flops, precision_named, require
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, peak_flops, precision_named, require
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.models import NAMED, from_text, named, resolve
+from epochcast.analyzer.backends.distributed.models.configuration import NAMED, from_text, named
+from epochcast.analyzer.backends.distributed.models.user_module import resolve
 from epochcast.analyzer.errors import InputError
 
 torch = pytest.importorskip("torch")

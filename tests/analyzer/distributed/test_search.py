@@ -11,8 +11,7 @@ pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.plan import memory
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.precision import available
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, available
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, model_flops
 from epochcast.analyzer.backends.distributed.search import Search
 from epochcast.analyzer.backends.rent import Rent, cheapest_rent

@@ -7,8 +7,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
-from epochcast.analyzer.backends.distributed.communication.collectives import all_gather_seconds, reduce_scatter_seconds
+from epochcast.analyzer.backends.distributed.communication.cluster import (
+    all_gather_seconds,
+    cluster_for,
+    reduce_scatter_seconds,
+)
 from epochcast.analyzer.backends.distributed.iteration import exposed_sharding, iteration, prepare
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration

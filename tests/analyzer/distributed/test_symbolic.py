@@ -12,8 +12,7 @@ from epochcast.analyzer.backends.distributed.backend import Distributed  # noqa:
 from epochcast.analyzer.backends.distributed.models.graph import ModelBlock  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.trace import trace  # noqa: E402
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration  # noqa: E402
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS, TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402

@@ -11,8 +11,8 @@ pytest.importorskip("transformers")
 from torch import Tensor, nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.models import from_text  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.building import build, tensor_plan  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.configuration import from_text  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.plan.tensor_slicing import slice_for_tensor_parallel  # noqa: E402

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.graph import Tensor  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.graphs import at_micro_batch  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.trace import trace  # noqa: E402
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.network.operators import kind_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 

@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.models.trace import trace  # noqa: E402
-from epochcast.analyzer.backends.distributed.plan.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

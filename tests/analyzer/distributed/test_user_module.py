@@ -7,9 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.models import UserModule, resolve  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.models.user_module import find_blocks  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.user_module import (  # noqa: E402
+    UserModule,
+    find_blocks,
+    resolve,
+)
 from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 

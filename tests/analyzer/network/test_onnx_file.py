@@ -17,10 +17,9 @@ from torch import nn  # noqa: E402
 from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
 from epochcast.analyzer.backends.convmeter.metrics import metrics_of  # noqa: E402
 from epochcast.analyzer.backends.network.onnx_file import read_onnx  # noqa: E402
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks import graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, graph_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

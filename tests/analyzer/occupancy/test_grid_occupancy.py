@@ -7,12 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.sm_limits import (
-    CONFIGURATION,
-    grid_occupancy,
-    limits_by_capability,
-    limits_of,
-)
+from epochcast.analyzer.backends.occupancy.modelled import CONFIGURATION, grid_occupancy, limits_by_capability, limits_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import Gpu

@@ -8,8 +8,8 @@ import pytest
 from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy.answer import LABELS
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor, model_training
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor

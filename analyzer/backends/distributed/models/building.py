@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from epochcast.analyzer.backends.distributed.models.configuration import Configuration, transformers
-from epochcast.analyzer.backends.distributed.models.loss_operator import CrossEntropy
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks
 from epochcast.analyzer.backends.distributed.plan.job import Attention
-from epochcast.analyzer.backends.network.factory import type_and_text
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.backends.network.fused import CrossEntropy
+from epochcast.analyzer.errors import InputError, type_and_text
 
 _PLANS: tuple[Mapping[str, str], ...] = (
     {  # GPT-2

@@ -114,6 +114,11 @@ def read_bytes(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return sizes
 
 
+def in_core(module: str) -> bool:
+    """Whether a module's path is that of attention's scores, softmax and dropout."""
+    return "core" in module.split(".")
+
+
 @dataclass(frozen=True)
 class Weight:
     """One trainable tensor of a rank.
@@ -178,7 +183,7 @@ class ModelBlock:
     @cached_property
     def core(self) -> tuple[Operator, ...]:
         """Forward operators of attention's scores, softmax and dropout, which selective recomputation runs again."""
-        return tuple(operator for operator in self.forward if "core" in operator.module.split("."))
+        return tuple(operator for operator in self.forward if in_core(operator.module))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From a module to its graph: recorded, run again with autograd (:mod:`..network.backward`), cut into blocks."""
+"""From a module to its graph: recorded, run again with autograd (:mod:`.replay`), cut into blocks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from epochcast.analyzer.backends.distributed.models import graph as g
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
-from epochcast.analyzer.backends.network.backward import Replay, in_core
-from epochcast.analyzer.backends.network.failures import one_line, place_of, why_untraceable
-from epochcast.analyzer.backends.network.operators import Kind, kind_of
+from epochcast.analyzer.backends.distributed.models.replay import Replay, spec_of
+from epochcast.analyzer.backends.distributed.plan.job import Precision
+from epochcast.analyzer.backends.network.factory import one_line, place_of, why_untraceable
 from epochcast.analyzer.backends.network.pretended_device import record_training
 from epochcast.analyzer.backends.network.recording import Recording, storage_of
 from epochcast.analyzer.errors import InputError
@@ -65,21 +64,6 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _spec(tensor: Tensor) -> g.Tensor:
-    return g.Tensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-
-
-def _plain(value: Any) -> Any:
-    """An argument as hashable data: tensors as :class:`.graph.Tensor`, lists as tuples, torch's own types by name."""
-    if isinstance(value, Tensor):
-        return _spec(value)
-    if isinstance(value, (list, tuple)):
-        return tuple(_plain(element) for element in value)
-    if isinstance(value, (torch.dtype, torch.device, torch.memory_format, torch.layout)):
-        return str(value)
-    return value
-
-
 def _graph(
     what: str,
     module: nn.Module,
@@ -95,32 +79,19 @@ def _graph(
     for keeper, maker in replay.saved:
         if places[keeper] == places[maker]:
             last_kept[places[maker]] = max(maker, last_kept.get(places[maker], 0))
-    log = replay.operators
-    plain = [
-        g.Operator(
-            name=_name(entry.operator),
-            kind=cast("Kind", kind_of(entry.operator)),
-            phase=entry.phase,
-            inputs=tuple(map(_spec, entry.inputs)),
-            outputs=tuple(map(_spec, entry.outputs)),
-            flops=entry.flops,
-            arguments=_plain(entry.arguments),
-            module=paths[entry.call],
-        )
-        for entry in log
-    ]
-    reads, writes = ([list(map(storage_of, getattr(entry, name))) for entry in log] for name in ("inputs", "outputs"))
+    reads, writes = ([list(map(storage_of, entry[part])) for entry in replay.ran] for part in (1, 2))
     operators: dict[str, list[g.Operator]] = defaultdict(list)
     recomputed: dict[str, int] = defaultdict(int)
-    for entry, operator, fused in zip(log, plain, g.fused_bytes(plain, reads, writes), strict=True):
-        place = places[entry.call]
-        recomputed[place] += entry.phase == "forward" and entry.call <= last_kept.get(place, -1)
-        operators[place].append(replace(operator, fused_bytes=fused))
+    fused = g.fused_bytes(replay.operators, reads, writes)
+    for (call, *_), operator, size in zip(replay.ran, replay.operators, fused, strict=True):
+        place = places[call]
+        recomputed[place] += operator.phase == "forward" and call <= last_kept.get(place, -1)
+        operators[place].append(replace(operator, fused_bytes=size))
     saved: dict[str, float] = defaultdict(float)
     core: dict[str, float] = defaultdict(float)
     for (keeper, maker), size in replay.saved.items():
         saved[places[keeper]] += size
-        if in_core(paths[maker]):  # what the core was given, selective recomputation keeps
+        if g.in_core(paths[maker]):  # what the core was given, selective recomputation keeps
             core[places[keeper]] += size
     for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
@@ -148,11 +119,6 @@ def _graph(
         after=block("after"),
         tied=tied,
     )
-
-
-def _name(operator: Any) -> str:
-    namespace, name = operator.namespace, str(operator)
-    return name.removesuffix(".default") if namespace == "epochcast" else name
 
 
 def _blocks(paths: Sequence[str], container: str | None) -> tuple[list[str], list[str]]:
@@ -184,7 +150,7 @@ def _weights(
     for name, number in recording.parameters.items():
         tensor = replay.tensors[number]
         calls = users[number]
-        spec = _spec(tensor)
+        spec = spec_of(tensor)
         casts = [
             answer.meta.dtype
             for index in calls
@@ -213,8 +179,8 @@ def _ends(recording: Recording, places: Sequence[str]) -> dict[str, g.Tensor]:
     handed: g.Tensor | None = None
     for call, place in zip(recording.calls, places, strict=True):
         if floating := [made.meta for made in call.outputs if made.meta.is_floating_point()]:
-            ends[place] = _spec(floating[0])
+            ends[place] = spec_of(floating[0])
         if handed is None and place not in ("before", "after"):
             read = [one.meta for one in call.inputs if one.meta.is_floating_point() and one.number not in recording.external]
-            handed = _spec(read[0]) if read else None
+            handed = spec_of(read[0]) if read else None
     return ends if handed is None else {**ends, "before": handed}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.backends.network.factory import Built, arguments_of, import_factory, module_and_inputs
+from epochcast.analyzer.backends.distributed.models.configuration import Configuration, from_text, named, read_config
+from epochcast.analyzer.backends.network.factory import IMPORT_PATH, call_factory
 from epochcast.analyzer.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,13 +49,8 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
 
     from epochcast.analyzer.backends.network.find import built
 
-    factory = import_factory(path, "model")
     given = {"batch": batch or 0, "sequence_length": sequence_length or 0}
-
-    def build() -> Built:
-        made = factory(**arguments_of(factory, given, _UNASKED))
-        return module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
-
+    build = partial(call_factory, path, given, _UNASKED, "model", "(torch.nn.Module, example_inputs)")
     module, inputs = built(path, build, what="model")
     if inputs is None:
         raise InputError(
@@ -67,6 +65,22 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
             "batch, the first axis of its first input"
         )
     return UserModule(path, module, inputs)
+
+
+def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Configuration | UserModule:
+    """What the user calls a model, by the form of the text.
+
+    ``….json`` is a Hugging Face configuration, ``style:key=value,…`` a model by its numbers, ``package.module:factory`` a
+    module of the user's own (whose factory may take ``batch`` and ``sequence_length``), anything else a built-in model's name.
+
+    Raises:
+        InputError: there is no such model, or it cannot be read or built.
+    """
+    if text.endswith(".json"):
+        return read_config(Path(text))
+    if IMPORT_PATH.fullmatch(text):
+        return load(text, batch, sequence_length)
+    return from_text(text) if ":" in text else named(text)
 
 
 def find_blocks(module: nn.Module, least: int = 2) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.models.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.models.graph import Operator
 
 
 class OperatorTimes(Protocol):
@@ -30,11 +30,6 @@ class RememberedTimes:
 
     source: OperatorTimes
     _known: dict[int, tuple[Sequence[Operator], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
-
-    @property
-    def optimizer_seconds(self) -> Callable[[Sequence[Weight], str], float] | None:
-        """Seconds of one update of weights by an optimizer, where the source measures it (``profile``)."""
-        return getattr(self.source, "optimizer_seconds", None)
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,), as the source says; by the identity of the sequence, which is kept alive."""

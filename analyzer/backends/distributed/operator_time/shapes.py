@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Operator
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.distributed.plan.job import Precision
 
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")
 """``m, n, k`` of a product (batch, m, k) x (batch, k, n); of other families ``m`` rows of ``n`` elements, ``k`` 1. ``bytes`` is

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,54 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.models.graph import Operator
-from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
-from epochcast.analyzer.backends.distributed.plan.precision import Precision
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, SHAPE_COLUMNS, places_by, shapes_of
+from epochcast.analyzer.backends.distributed.plan.job import Precision
+from epochcast.analyzer.backends.measured_table import MeasuredTable
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog
+from epochcast.regressor import InputError as RegressorInputError
 
 if TYPE_CHECKING:
     from sklearn.neighbors import KNeighborsRegressor
+
+
+_TEXTS = ("gpu", "op", "pass", "family", "dtype")
+
+CORPUS_COLUMNS = ("gpu", "op", "pass", *SHAPE_COLUMNS, "seconds")
+"""``gpu`` is the catalogue's name; ``pass`` is forward or backward; the others as in :mod:`.shapes`."""
+
+SHORTEST, LONGEST = 1e-9, 3600.0
+"""Seconds of an operator: more than an hour is milliseconds or microseconds read as seconds."""
+
+
+def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
+    """Read measured operators from a CSV file, as ``python -m lab.measure operators`` writes it.
+
+    Returns:
+        One row per measured operator, columns :data:`CORPUS_COLUMNS`. A CPU, or a GPU that the catalogue does not have, keeps
+        its name.
+
+    Raises:
+        InputError: the file cannot be read or lacks a column, or a row is no measurement.
+    """
+    table = MeasuredTable(path, _TEXTS, f"a table of operators has {', '.join(CORPUS_COLUMNS)}")
+    least = {"flops": 0.0, "seconds": SHORTEST}
+    columns = {
+        name: table.texts(name)
+        if name in _TEXTS
+        else table.numbers(name, least.get(name, 1.0), LONGEST if name == "seconds" else float("inf"))
+        for name in CORPUS_COLUMNS
+    }
+    names = {device: _device(device, catalog) for device in columns["gpu"].unique()}
+    return pd.DataFrame(columns).assign(gpu=columns["gpu"].map(names))
+
+
+def _device(name: str, catalog: Catalog) -> str:
+    try:
+        return catalog.resolve(name).name
+    except RegressorInputError:
+        return name
+
 
 _NEIGHBOURS = 4
 
@@ -28,7 +71,7 @@ _REACH = 1.0
 
 @dataclass(frozen=True)
 class Table:
-    """Operator times of the GPU that a corpus (:mod:`.corpus`) was measured on.
+    """Operator times of the GPU that a corpus was measured on.
 
     Between measured sizes an operator's speed (FLOP/s of a product, bytes/s of what memory bounds) is the mean of its four
     nearest in log space, weighted by the inverse of their distance; its time is its work over that speed.

@@ -1,23 +1,67 @@
-"""Memory of a GPU: weights, gradients, optimizer states and activations, and whether they fit.
+"""Memory of a GPU: weights, gradients, optimizer states and activations, and whether they fit; what the optimizer moves.
 
-States: Rajbhandari et al. 2020 (ZeRO), sections 3.1 and 5. Activations: what the traced graph saves for the backward pass,
-times the micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5. Under sequence
-parallelism torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a rank's part and gathers again.
+States: Rajbhandari et al. 2020 (ZeRO), sections 3.1 and 5. Adam (AdamW too) has two moments, SGD its momentum. Weights of 16
+bits have an FP32 master copy next to them, as Megatron-LM and DeepSpeed keep it, and FP32 moments. From ZeRO stage 1 on a data
+rank has its share of all of it. Activations: what the traced graph saves for the backward pass, times the micro-batches in
+flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5. Under sequence parallelism torch keeps gathered
+inputs whole, and so do we; Megatron-LM keeps a rank's part and gathers again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from epochcast.analyzer.backends.distributed.answer import Memory
-from epochcast.analyzer.backends.distributed.models.graph import ModelBlock
-from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.plan.optimizer import kept_bytes
-from epochcast.analyzer.backends.distributed.plan.partition import Stage, gradient_bytes, sum_over, weight_bytes
-from epochcast.analyzer.backends.distributed.plan.schedule import in_flight, rank_order
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, ModelBlock, Weight
+from epochcast.analyzer.backends.distributed.plan.job import TrainingConfiguration, precision_named
+from epochcast.analyzer.backends.distributed.plan.schedule import (
+    Stage,
+    gradient_bytes,
+    in_flight,
+    passes_by_chunk,
+    sum_over,
+    weight_bytes,
+)
+
+
+def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
+    """Bytes of moments and master copies.
+
+    Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
+    (K = 12 of Rajbhandari et al. 2020, section 3.1; Megatron-LM, which adds gradients up in FP32, has 18), 8 in 16 bit without.
+    """
+    numbers = ((weight.tensor.elements, *_state(weight, job)) for weight in weights)
+    return sum(elements * state * (_moments(job) + master) for elements, state, master in numbers) / _sharers(job)
+
+
+def moved_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
+    """Bytes read and written in one update: every state both ways, the gradient read, a weight of 16 bits written from its
+    master; loss scaling reads and writes the gradients once more.
+    """
+    unscaled = 2 if precision_named(job.precision).loss_scaling else 0
+    total = 0.0
+    for weight in weights:
+        state, master = _state(weight, job)
+        size = DTYPE_BYTES[weight.tensor.dtype]
+        total += weight.tensor.elements * (2 * state * (1 + _moments(job)) + size * (1 + unscaled + master))
+    return total / _sharers(job)
+
+
+def _state(weight: Weight, job: TrainingConfiguration) -> tuple[int, bool]:
+    """Bytes of one number of a weight's states, and whether a master copy is among them."""
+    size = DTYPE_BYTES[weight.tensor.dtype]
+    master = job.keeps_master and size < 4
+    return 4 if master else size, master
+
+
+def _moments(job: TrainingConfiguration) -> int:
+    return 2 if job.optimizer == "adam" else 1
+
+
+def _sharers(job: TrainingConfiguration) -> int:
+    return job.shards if job.zero else 1
+
 
 _GIB = 2.0**30
 
@@ -86,12 +130,9 @@ def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int,
 def _activation_bytes(stages: Sequence[Stage], job: TrainingConfiguration, rank: int) -> float:
     """Saved tensors of the micro-batches in flight, and the most that the backward pass has next to them."""
     most = in_flight(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
-    if job.virtual_stages == 1:
-        held = Counter({stages[0].chunk: most})
-    else:  # a rank begins with as many forward passes as are ever in flight, through its chunks in turn
-        order = rank_order(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
-        held = Counter(step.chunk for step in islice(order, most))
-    kept = sum(held[stage.chunk] * _kept_bytes(stage, job) for stage in stages)
+    # A rank begins with as many forward passes as are ever in flight.
+    held = passes_by_chunk(most, job.pipeline, job.virtual_stages)
+    kept = sum(count * _kept_bytes(stage, job) for count, stage in zip(held, stages, strict=True))
     different = {id(block): block for stage in stages for block in stage.blocks}.values()
     return kept + max((_working_bytes(block, job) for block in different), default=0.0)
 

@@ -1,4 +1,8 @@
-"""Pipeline schedules: which micro-batch runs when on which rank, how long all of them take, what is in flight.
+"""Pipeline stages and their schedule: what each GPU runs, in which order, how long all of it takes, what is in flight.
+
+Algorithm 1 of the paper makes d x t x p subgraphs, one per GPU. Those of one pipeline stage are all equal: data ranks run the
+same on other samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once. The weights
+are sliced before the graph is traced (:mod:`.tensor_slicing`, lines 12-15).
 
 GPipe (Huang et al. 2019): all forward passes, then all backward passes. 1F1B (Narayanan et al. 2019, PipeDream-Flush in
 Narayanan et al. 2021, section 2.2.1): as few micro-batches in flight as keep the pipeline busy. Interleaved 1F1B (the same,
@@ -8,11 +12,116 @@ one transfer after the other in each direction between two ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from epochcast.analyzer.backends.distributed.plan.job import ScheduleName
+from epochcast.analyzer.backends.distributed.models.graph import DTYPE_BYTES, Graph, ModelBlock, Tensor
+from epochcast.analyzer.backends.distributed.plan.job import ScheduleName, TrainingConfiguration
+from epochcast.analyzer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One chunk of a pipeline: what each of its d x t GPUs runs for one micro-batch.
+
+    Attributes:
+        rank: pipeline rank that runs it.
+        chunk: its place in the model, 0 to p x virtual stages - 1.
+        blocks: in the order of running; the first chunk starts with the graph's ``before``, the last ends with ``after``.
+        received: what the chunk before it hands over for each micro-batch; None for the first.
+    """
+
+    rank: int
+    chunk: int
+    blocks: tuple[ModelBlock, ...]
+    received: Tensor | None = None
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of the weights on one GPU."""
+        return sum_over(self.blocks, weight_bytes)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of the gradients on one GPU."""
+        return sum_over(self.blocks, gradient_bytes)
+
+
+def weight_bytes(block: ModelBlock) -> float:
+    """Bytes of a block's weights."""
+    return float(sum(weight.tensor.bytes for weight in block.weights))
+
+
+def gradient_bytes(block: ModelBlock) -> float:
+    """Bytes of a block's gradients, each in the dtype that it is reduced in."""
+    return sum(weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights)
+
+
+def sum_over(blocks: Sequence[ModelBlock], of: Callable[[ModelBlock], float]) -> float:
+    """The sum of ``of`` over blocks, computed once for each that occurs several times."""
+    times = Counter(map(id, blocks))
+    return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
+
+
+def assign_layers(
+    layers: int, pipeline: int, virtual: int = 1, layers_per_chunk: Sequence[int] | None = None
+) -> tuple[range, ...]:
+    """Cut ``layers`` into ``pipeline`` x ``virtual`` chunks in the order of the model (assign_layers of Algorithm 1).
+
+    Chunk i runs on rank i mod ``pipeline``. Balanced: every chunk has the whole part of layers / chunks, and what is left over
+    goes one each to the first chunks, as the last one has the head and the loss besides. A single chunk may be without layers.
+
+    Args:
+        layers: repeated blocks of the model.
+        pipeline: pipeline ranks.
+        virtual: chunks per rank (Narayanan et al. 2021, section 2.2).
+        layers_per_chunk: layers of each chunk; None: balanced.
+
+    Raises:
+        InputError: fewer layers than chunks, or ``layers_per_chunk`` has another length, an empty chunk or another sum.
+    """
+    chunks = pipeline * virtual
+    if chunks > max(layers, 1):
+        how = f" x {virtual} virtual stages" if virtual > 1 else ""
+        raise InputError(f"{layers} layers cannot fill {pipeline} pipeline ranks{how}; use {max(layers, 1)} chunks or fewer")
+    if layers_per_chunk is None:
+        least, extra = divmod(layers, chunks)
+        sizes = [least + (chunk < extra) for chunk in range(chunks)]
+    else:
+        sizes = list(layers_per_chunk)
+        listed = ", ".join(map(str, sizes))
+        if len(sizes) != chunks:
+            raise InputError(f"layers per stage are given for {len(sizes)} stages ({listed}) of {chunks}; give one number each")
+        if min(sizes) < min(layers, 1) or sum(sizes) != layers:
+            raise InputError(f"layers per stage ({listed}) sum to {sum(sizes)}; give {layers} in all, and one or more to each")
+    return tuple(range(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
+
+
+def partition(graph: Graph, job: TrainingConfiguration) -> tuple[Stage, ...]:
+    """Cut the graph of one tensor rank into the p x virtual stages chunks of ``job``, in the order of the model.
+
+    Tied weights count at both ends of a pipeline, and once where both ends lie in one chunk.
+
+    Raises:
+        InputError: the layers do not fill the stages, or the given numbers of layers do not suit.
+    """
+    chunks = assign_layers(len(graph.blocks), job.pipeline, job.virtual_stages, job.layers_per_stage)
+    after = graph.after
+    if len(chunks) == 1 and graph.tied:
+        after = replace(after, weights=tuple(weight for weight in after.weights if weight.name not in graph.tied))
+    stages: list[Stage] = []
+    for chunk, layers in enumerate(chunks):
+        blocks = graph.blocks[layers.start : layers.stop]
+        if chunk == 0:
+            blocks = (graph.before, *blocks)
+        if chunk == len(chunks) - 1:
+            blocks = (*blocks, after)
+        received = stages[-1].blocks[-1].output if stages else None
+        stages.append(Stage(chunk % job.pipeline, chunk, blocks, received))
+    return tuple(stages)
 
 
 class StageTimes(NamedTuple):
@@ -27,35 +136,6 @@ class StageTimes(NamedTuple):
     forward: float
     backward: float
     send: float = 0.0
-
-
-class PipelineStep(NamedTuple):
-    """One entry of a rank's order."""
-
-    forward: bool
-    chunk: int
-    micro_batch: int
-
-
-def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> Iterator[PipelineStep]:
-    """What a rank computes, in order."""
-    total = micro_batches * virtual
-    warm_up = in_flight(rank, ranks, micro_batches, schedule, virtual) - 1 if schedule == "1f1b" else total
-    for number in range(total + warm_up):
-        if number < total:
-            yield _step(True, number, rank, ranks, virtual)
-        if number >= warm_up:
-            yield _step(False, number - warm_up, rank, ranks, virtual)
-
-
-def _step(forward: bool, number: int, rank: int, ranks: int, virtual: int) -> PipelineStep:
-    """The ``number``-th pass of a rank: ``ranks`` micro-batches through each of its chunks in turn."""
-    if virtual == 1:
-        return PipelineStep(forward, rank, number)
-    round_, within = divmod(number, ranks * virtual)
-    turn, micro_batch = divmod(within, ranks)
-    turn = turn if forward else virtual - 1 - turn
-    return PipelineStep(forward, turn * ranks + rank, round_ * ranks + micro_batch)
 
 
 def in_flight(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> int:
@@ -109,7 +189,7 @@ def _through_ranks(chunks: Sequence[StageTimes], ranks: int, micro_batches: int,
         own = chunks[rank::ranks]
         first, last = rank, rank + (virtual - 1) * ranks
         held = in_flight(rank, ranks, micro_batches, "1f1b", virtual)
-        passes = _passes(held, ranks, virtual)
+        passes = passes_by_chunk(held, ranks, virtual)
         forward = sum(count * chunk.forward for count, chunk in zip(passes, own, strict=True))
         backward = sum(count * chunk.backward for count, chunk in zip(passes, own, strict=True))
         at_first = max(0.0, turn - there[first] - back[last] - forward - own[-1].backward)
@@ -122,8 +202,11 @@ def _through_ranks(chunks: Sequence[StageTimes], ranks: int, micro_batches: int,
         yield there[first] + work + waits + back[first]
 
 
-def _passes(held: int, ranks: int, virtual: int) -> list[int]:
-    """How many of a rank's first ``held`` forward passes, or last backward passes, are of each of its chunks."""
+def passes_by_chunk(held: int, ranks: int, virtual: int) -> list[int]:
+    """How many of a rank's first ``held`` forward passes, or last backward passes, are of each of its chunks.
+
+    ``ranks`` micro-batches go through each chunk in turn.
+    """
     if virtual == 1:
         return [held]
     rounds, rest = divmod(held, ranks * virtual)

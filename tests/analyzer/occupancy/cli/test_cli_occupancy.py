@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from made_trainings import activation, convolution, ends, trainings
 
-from epochcast.analyzer.backends.occupancy import question
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy import backend
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.networks import NetworkConfiguration
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers
@@ -29,7 +29,7 @@ def _made_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         layers = [convolution(3, width, 16), *extra, activation(width, 16), convolution(width, width, 16), *ends(width, 10)]
         return graph_of_layers("made", layers, "uniform", 3, 16, configuration.batch)
 
-    monkeypatch.setattr(question, "graph_of", graph_of)
+    monkeypatch.setattr(backend, "graph_of", graph_of)
 
 
 @pytest.fixture(scope="module")

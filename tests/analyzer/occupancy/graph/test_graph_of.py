@@ -13,9 +13,12 @@ if find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed (extra convnets)", allow_module_level=True)
 
 from epochcast.analyzer.backends.occupancy import networks as module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks import build_network, graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import (  # noqa: E402
+    NetworkConfiguration,
+    build_network,
+    graph_of,
+)
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 OWN = """

@@ -1,12 +1,20 @@
-"""Tables of jobs and of kinds of jobs: what is read, and the one sentence for what cannot be."""
+"""Tables of jobs and of kinds of jobs: what is read, the one sentence for what cannot be, and streams drawn from them."""
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, read_kinds
-from epochcast.analyzer.backends.occupancy.packing.jobs import PackedJob, job_kind
+from epochcast.analyzer.backends.occupancy.packing.jobs import (
+    MEAN_DURATION,
+    SPREAD,
+    PackedJob,
+    draw_streams,
+    job_kind,
+    read_jobs,
+    read_kinds,
+)
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -111,3 +119,18 @@ def test_the_public_tables(shared_data: Path) -> None:
     kinds, gpu, left_out = read_kinds(shared_data / "occupancy/measured_cnn.csv.gz", CATALOG)
     assert (len(kinds), left_out, gpu) == (509, 936, A100)
     assert max(kind.memory for kind in kinds) < A100.memory
+
+
+KINDS = [job_kind(f"net{n}/b16", 0.1 * n, 0.9, n * 1e9) for n in range(1, 6)]
+
+
+def test_a_stream_draws_durations_kinds_and_arrivals() -> None:
+    (jobs,) = draw_streams(KINDS, 1, 0, 40_000, arrival_rate=0.5)
+    durations = np.array([one.duration for one in jobs])
+    assert durations.mean() == pytest.approx(MEAN_DURATION, rel=0.04)
+    assert np.log(durations).std() == pytest.approx(SPREAD, rel=0.03)
+    assert np.unique([one.kind for one in jobs], return_counts=True)[1] == pytest.approx(8000, rel=0.05)
+    like = {kind.name: kind for kind in KINDS}
+    assert all(one.occupancy == one.predicted_occupancy == like[one.kind].occupancy for one in jobs[:20])
+    gaps = np.diff([one.arrival for one in jobs])
+    assert jobs[0].arrival == 0 and (gaps.mean(), gaps.std()) == pytest.approx((2, 2), rel=0.05)  # exponential

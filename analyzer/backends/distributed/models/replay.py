@@ -7,34 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from epochcast.analyzer.backends.network.attention import flops_of
-from epochcast.analyzer.backends.network.failures import one_line
+from epochcast.analyzer.backends.distributed.models import graph as g
+from epochcast.analyzer.backends.network.factory import one_line
+from epochcast.analyzer.backends.network.fused import flops_of
 from epochcast.analyzer.backends.network.operators import kind_of
 from epochcast.analyzer.backends.network.recording import Recording, TensorReference, references, storage_of
 from epochcast.analyzer.errors import InputError
-
-Phase = Literal["forward", "backward"]
-
-
-@dataclass(frozen=True)
-class ReplayedOperator:
-    """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
-
-    operator: Any
-    call: int
-    phase: Phase
-    arguments: Any
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    flops: float
 
 
 class Replay(TorchDispatchMode):
@@ -45,7 +30,8 @@ class Replay(TorchDispatchMode):
         tensors: by their number in the recording.
         saved: bytes kept for backward, by the call that keeps them and the call that made them.
         core_inputs: of each storage that attention's core reads and that nothing keeps, a call of the core and its bytes.
-        operators: what ran, of which :meth:`run` writes down all that moves data.
+        operators: what ran and moves data.
+        ran: of each the forward call that it belongs to, and the tensors that it read and wrote.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -54,9 +40,10 @@ class Replay(TorchDispatchMode):
         self.tensors: dict[int, Tensor] = {}
         self.saved: dict[tuple[int, int], float] = defaultdict(float)
         self.core_inputs: dict[int, tuple[int, float]] = {}
-        self.operators: list[ReplayedOperator] = []
+        self.operators: list[g.Operator] = []
+        self.ran: list[tuple[int, list[Tensor], list[Tensor]]] = []
         self._call = -1
-        self._phase: Phase = "forward"
+        self._phase: g.Phase = "forward"
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = operator(*args, **(kwargs or {}))
@@ -64,10 +51,22 @@ class Replay(TorchDispatchMode):
         if node is not None:  # gradients that meet are added between nodes: counted at the last
             self._call = node.metadata.get("call", self._call)
         # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
-        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
-            arguments, flops = (*args, *(kwargs or {}).values()), flops_of(operator, args, answer)
-            entry = ReplayedOperator(operator, self._call, self._phase, arguments, _tensors(arguments), _tensors(answer), flops)
-            self.operators.append(entry)
+        kind = kind_of(operator)
+        if kind is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
+            arguments = (*args, *(kwargs or {}).values())
+            inputs, outputs = _tensors(arguments), _tensors(answer)
+            made = g.Operator(
+                name=str(operator).removesuffix(".default") if operator.namespace == "epochcast" else str(operator),
+                kind=kind,
+                phase=self._phase,
+                inputs=tuple(map(spec_of, inputs)),
+                outputs=tuple(map(spec_of, outputs)),
+                flops=flops_of(operator, args, answer),
+                arguments=_plain(arguments),
+                module=self.recording.calls[self._call].module,
+            )
+            self.operators.append(made)
+            self.ran.append((self._call, inputs, outputs))
         return answer
 
     def run(self, what: str) -> None:
@@ -104,10 +103,10 @@ class Replay(TorchDispatchMode):
             for index, call in enumerate(self.recording.calls):
                 self._call = index
                 args, kwargs = tree_map_only(TensorReference, self._tensor, (call.arguments, call.options))
-                if in_core(call.module):
+                if g.in_core(call.module):
                     for tensor in _tensors((args, kwargs)):
                         maker = makers.get(storage_of(tensor))
-                        if maker is not None and not in_core(self.recording.calls[maker].module):
+                        if maker is not None and not g.in_core(self.recording.calls[maker].module):
                             self.core_inputs[storage_of(tensor)] = index, float(tensor.untyped_storage().nbytes())
                 with torch.set_grad_enabled(call.trained):
                     answer = call.operator(*args, **kwargs)
@@ -133,6 +132,17 @@ def _tensors(values: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
-def in_core(module: str) -> bool:
-    """Whether a module's path is that of attention's scores, softmax and dropout (:attr:`.graph.Block.core`)."""
-    return "core" in module.split(".")
+def spec_of(tensor: Tensor) -> g.Tensor:
+    """Shape and dtype."""
+    return g.Tensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+def _plain(value: Any) -> Any:
+    """An argument as hashable data: tensors as :class:`.graph.Tensor`, lists as tuples, torch's own types by name."""
+    if isinstance(value, Tensor):
+        return spec_of(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(element) for element in value)
+    if isinstance(value, (torch.dtype, torch.device, torch.memory_format, torch.layout)):
+        return str(value)
+    return value
