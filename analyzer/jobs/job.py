@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import NO_STEP, Throughput, open_text
-from epochcast.analyzer.jobs.gpu_use import GpuUse, use_of
-from epochcast.analyzer.jobs.memory import MemoryNeed
+from epochcast.analyzer.jobs.cycles import LEAST_SHARE, NO_STEP, Throughput, open_text
 from epochcast.analyzer.jobs.predict import (
+    MemoryNeed,
     Target,
     batch_note,
     comparable,
@@ -31,9 +31,10 @@ from epochcast.analyzer.jobs.predict import (
     type_note,
 )
 from epochcast.analyzer.jobs.prices import Instance, Offer
-from epochcast.analyzer.jobs.prices.rented import Rented
 from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import Work
 from epochcast.analyzer.jobs.recommend import Recommendation, recommend_job
+from epochcast.analyzer.jobs.rented import Rented
 from epochcast.analyzer.jobs.sources import (
     GpuOfJob,
     Source,
@@ -44,11 +45,39 @@ from epochcast.analyzer.jobs.sources import (
     wait_sentences,
     without_seconds,
 )
-from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.words import count, length, plain
-from epochcast.regressor import LatencyPredictor
+from epochcast.regressor import LatencyPredictor, Profile
 from epochcast.regressor.pipelines import Pipeline, Predictor
-from epochcast.regressor.precision import Precision, likely_precisions
+from epochcast.regressor.precision import Precision, likely_precisions, overall_flop_utilization
+
+_REASONS = {
+    "power_cap": "power cap",
+    "thermal": "heat",
+    "hardware_thermal": "heat, by the hardware",
+    "power_brake": "power supply",
+    "board_limit": "limit of the board",
+    "reliability": "limit of the voltage",
+    "clock_setting": "a clock that somebody set",
+}
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """Of all GPUs of a job; None for each that their telemetry does not show.
+
+    Attributes:
+        ofu: share of their peak of matrix products, 0..1, mean.
+        held_idle_s: seconds of the job in which their memory was held and nothing ran, sum.
+        held_idle_usd: what these cost; None also where the price of what they run on is not known.
+        throttled: reason -> share of time in which it held the clocks down, 0..1, mean.
+        reduced_clock: a sentence on the reason that holds them down most; None below 1 % of the time.
+    """
+
+    ofu: float | None
+    held_idle_s: float | None
+    held_idle_usd: float | None
+    throttled: dict[str, float] | None
+    reduced_clock: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,3 +304,44 @@ def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
         more = f" and {number - 3} more" if number > 3 else ""
         lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
     return lines
+
+
+def use_of(sources: Sequence[Source], profiles: Sequence[Profile | None], usd_per_gpu_hour: float | None) -> GpuUse:
+    """Return how well a job uses its GPUs.
+
+    Args:
+        sources: its GPUs that count.
+        profiles: of all of its GPUs, also those that do nothing; None for an unknown one, and then nobody knows the sum.
+        usd_per_gpu_hour: each GPU's share of the price of what it runs on; None where that is not known.
+    """
+    used = [ofu for source in sources if (ofu := overall_flop_utilization(source.profile, source.gpu)) is not None]
+    idle = [None if profile is None else profile.held_idle_s for profile in profiles]
+    known = [seconds for seconds in idle if seconds is not None]
+    held_idle_s = sum(known) if known and len(known) == len(idle) else None
+    shares: dict[str, list[float]] = {}
+    for source in sources:
+        for reason, share in (source.profile.throttled or {}).items():
+            shares.setdefault(reason, []).append(share)
+    throttled = {reason: mean(each) for reason, each in shares.items()} or None
+    return GpuUse(
+        ofu=mean(used) if used else None,
+        held_idle_s=held_idle_s,
+        held_idle_usd=None if held_idle_s is None or usd_per_gpu_hour is None else held_idle_s / 3600 * usd_per_gpu_hour,
+        throttled=throttled,
+        reduced_clock=_reduced_clock(sources, throttled),
+    )
+
+
+def _reduced_clock(sources: Sequence[Source], throttled: dict[str, float] | None) -> str | None:
+    """``11 % of an epoch at reduced clock: power cap (SM clock at 91 % of its highest)``; reasons overlap, so it is one."""
+    reason, share = max((throttled or {}).items(), key=lambda item: item[1], default=("", 0.0))
+    if share < LEAST_SHARE:
+        return None
+    clocks = [
+        source.profile.metrics["sm_clock"]["mean"] / source.gpu.boost_clock
+        for source in sources
+        if "sm_clock" in source.profile.metrics
+    ]
+    of = "an epoch" if all(source.profile.unit == "epoch" for source in sources) else "the time"
+    clock = f" (SM clock at {100 * mean(clocks):.0f} % of its highest)" if clocks else ""
+    return f"{100 * share:.0f} % of {of} at reduced clock: {_REASONS[reason]}{clock}"

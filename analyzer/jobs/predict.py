@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput, idle_at
-from epochcast.analyzer.jobs.emissions import grams_of
-from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.words import length
-from epochcast.regressor import Catalog, Prediction
+from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.job import JobTime, estimate_job
@@ -37,6 +35,39 @@ _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 
 _MOST_NAMED = 8
 
 _UNITS = ("epoch", "cycle", "step", None)  # from what says most
+
+
+GIB = 2.0**30
+
+# Error correction on GDDR6 leaves a T4 or an A10G 92 % of its nominal memory (15 109 of 16 384, 22 731 of 24 576 MiB).
+_USABLE = 0.92
+
+# TensorFlow and JAX take nearly all memory at startup, regardless of the model's need (research: 91 to 98 % on four GPUs).
+_RESERVED = 0.9
+
+_JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """GPU memory of a job.
+
+    Attributes:
+        bytes: the most that was in use, or what the user says.
+        reserved: nearly all of the source's memory was in use: perhaps it was only reserved, and less would do.
+    """
+
+    bytes: float
+    reserved: bool = False
+
+    def fits(self, gpu: Gpu, *, here: bool = False) -> bool | None:
+        """Whether the job runs in the memory of ``gpu``; None where that is not known.
+
+        ``here``: the job was seen on it, and took there what it took; but a user can say more than there is.
+        """
+        if self.bytes <= (1.0 if here else _USABLE) * gpu.memory:
+            return True
+        return None if self.reserved else False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,3 +355,18 @@ def _sum(energies: Sequence[Energy | None]) -> Energy | None:
     for other in others:
         total = None if total is None or other is None else total.plus(other)
     return total
+
+
+def grams_of(joules: Estimate | None, grams_per_kwh: float | None) -> Estimate | None:
+    """Carbon dioxide equivalents [g] of an energy; None where one of the two is not known."""
+    return None if joules is None or grams_per_kwh is None else joules.times(grams_per_kwh / _JOULES_PER_KWH)
+
+
+def memory_need(profile: Profile, gpu: Gpu) -> MemoryNeed | None:
+    """What the job took on its source ``gpu``; None where the trace has no ``memory_used``."""
+    used = profile.metrics.get("memory_used")
+    if used is None:
+        return None
+    free = profile.metrics.get("memory_free")
+    total = gpu.memory if free is None else used["max"] + free["min"]
+    return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * total)

@@ -8,26 +8,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.jobs.cycles import Throughput
-from epochcast.analyzer.jobs.emissions import add_emissions
-from epochcast.analyzer.jobs.memory import MemoryNeed
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note
-from epochcast.analyzer.jobs.prices import Instance, Offer, price_age, stale_note
-from epochcast.analyzer.jobs.prices.rented import Rented, rented_now
+from epochcast.analyzer.jobs.predict import MemoryNeed, Target, equal_work_text, interruption_note
+from epochcast.analyzer.jobs.prices import Instance, Offer, stale_note
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import (
-    MISSED,
     JobLimits,
     LeftOut,
     Objective,
+    Placement,
+    WholeJob,
+    Work,
+    add_emissions,
     comparable_prices,
     cost_of,
+    missed_text,
+    plan_trial,
     rank_instances,
     time_of,
+    whole_job,
 )
+from epochcast.analyzer.jobs.rented import Rented, rented_now
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob, Work, plan_trial, whole_job
 from epochcast.regressor import Prediction
 
 if TYPE_CHECKING:
@@ -167,6 +169,9 @@ def recommend_job(
         trial=trial if work else None,
     )
     verdict = judge(comparable_prices(rows), current, terms)
+    if not rows:
+        why = f"{missed_text(left_out)}; loosen a limit" if left_out else "the price table has none with these GPUs"
+        verdict = replace(verdict, text=f"{verdict.text}: {why}")
     best = verdict.best
     elsewhere = [row for row in rows if row.instance.gpu != here.gpu.name] if predictor.pipeline == "paper" else []
     if elsewhere and all(row.prediction.by_data_sheet for row in elsewhere):
@@ -175,10 +180,10 @@ def recommend_job(
         verdict = replace(
             verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why, best=best
         )
-    notes = _notes(sources, rows, left_out, need, on, limits)
+    notes = _notes(sources, rows, need, on, limits)
     value = cost_of if objective == "cost" else time_of
     if any(row.price_stale and value(row) <= value(rows[0]) for row in rows):  # a stale price would have decided, or had to
-        notes += filter(None, [stale_note([row.instance for row in rows], price_age.today())])
+        notes += stale_note(row.instance for row in rows)
     full = [excluded.placement for excluded in left_out if excluded.reason == "full" and excluded.placement]
     if full:
         ideal = judge(comparable_prices([*rows, *full]), current, terms).best
@@ -193,16 +198,11 @@ def recommend_job(
 def _notes(
     sources: Sequence[Source],
     rows: Sequence[Placement],
-    left_out: Sequence[LeftOut],
     need: MemoryNeed | None,
     on: Rented,
     limits: JobLimits,
 ) -> list[str]:
     gpus, unit, notes = sources[0].profile.gpus, sources[0].profile.unit, list(on.notes)
-    if not rows:
-        reasons = [excluded.reason for excluded in left_out]
-        why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
-        notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):
         notes.append(
             f"the job has {gpus} GPU{'s' * (gpus > 1)} now and would use all GPUs of an instance, scaling as measured jobs did "

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
 from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.prices.rented import usd_per_hour
-from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
@@ -22,12 +21,16 @@ from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.analyzer.words import one_name
 from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import overall_flop_utilization
 from epochcast.regressor.profile_json import read_profile
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.questions import JobQuestion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +222,10 @@ def _source(
     odd: str | None = None,
 ) -> Source:
     of_batch = [f"its batch, {profile.batch:g}, is from its configuration"] if profile.batch else []
-    notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *of_batch, *notes]
+    near = None if trace.gpu is None else catalog.nearest(trace.gpu)
+    taken = near is not None and near.name == profile.gpu
+    nearest = [f"{trace.gpu} is not known: it is taken for the nearest that is, {profile.gpu}"] * taken
+    notes = [*trace.notes, *nearest, *of_batch, *notes]
     return Source(
         name=name,
         profile=profile,
@@ -336,27 +342,23 @@ def profile_of(
 
 
 def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
-    """The GPU named in a trace or by ``gpu``; raises InputError for none that is known."""
-    name = trace.gpu if gpu is None else gpu
-    if name is None:
-        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (gpu= over HTTP)")
-    if trace.source == "host" and gpu is None:
-        raise InputError(f"the trace is of a CPU ({name}), but predictions need a GPU's telemetry; record on a GPU")
-    return gpu_of(name, trace.static, catalog)
+    """The GPU that a trace names, or ``gpu`` where it names none that the catalogue knows.
 
-
-def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
-    """A sentence where the trace names another GPU than the one that is counted."""
-    if trace.gpu is None:
-        return ()
-    nearest = catalog.nearest(trace.gpu)
-    if nearest is not None and nearest.name == gpu:
-        return (f"{trace.gpu} is not known: it is taken for the nearest that is, {gpu}",)
-    try:
-        recorded_on = gpu_of(trace.gpu, trace.static, catalog).name
-    except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
-        return ()
-    return () if recorded_on == gpu else (f"the trace names {recorded_on} as its GPU; --gpu overrides it with {gpu}",)
+    Raises InputError for none that is known, and where ``gpu`` is another than the trace's own, which was measured.
+    """
+    if trace.source == "host":
+        raise InputError(f"the trace is of a CPU ({trace.gpu}), but predictions need a GPU's telemetry; record on a GPU")
+    if gpu is None and trace.gpu is None:
+        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (over HTTP: gpu)")
+    device = gpu_of(gpu or trace.gpu or "", trace.static, catalog)
+    if gpu is not None and trace.gpu is not None:
+        try:
+            own = catalog.resolve(one_name(trace.gpu) or trace.gpu)
+        except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
+            return device
+        if own != device:
+            raise InputError(f"the trace was recorded on {own.name}, but --gpu is {device.name}; leave out --gpu")
+    return device
 
 
 def notes_on(detection: Detection) -> list[str]:

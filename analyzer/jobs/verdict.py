@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.prices import price_age
-from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, chance_within, cost_of, missed, time_of
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, Placement, Reason, chance_within, cost_of, missed, time_of
 from epochcast.analyzer.words import between, count, length, money
 from epochcast.regressor.prediction import Estimate
 
@@ -98,7 +96,7 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
         terms: what to weigh by.
     """
     if not rows:
-        return Verdict("none", "No instance qualifies: each breaks a limit or is too small; loosen a limit")
+        return Verdict("none", "No instance qualifies")
     broken = None if now is None else missed(now, terms.limits)
     if now is not None and broken is not None:
         return _leave(rows, now, broken, terms)
@@ -177,14 +175,17 @@ def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[
     if best is None:
         text = f"Stay: all that can be rented takes more than {terms.at_most_slower:g} times as long"
         return Verdict("stay", text, slower=slower)
-    superlative = "cheapest" if terms.objective == "cost" else "fastest"
+    superlative = "the cheapest" if terms.objective == "cost" else "the fastest"
+    value = cost_of if terms.objective == "cost" else time_of
+    if any(value(row) < value(best) for row in allowed if not row.prediction.by_data_sheet):
+        superlative = f"among {superlative}"  # of what is equal in it, the better in the other
     amount = ""
     if best.seconds is not None and best.usd is not None:
         amount = f": {_amount(best)} for {terms.job}"
     elif terms.objective == "cost":
         amount = f": {money(cost_of(best))} for an hour of its present work"
-    text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
-    unknown = "what the job runs on now has no known price; state it"
+    text = f"{best.title} is probably {superlative}{amount}{_doubts(best, None, terms)}"
+    unknown = "what the job runs on now has no known price"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
 
 
@@ -311,7 +312,7 @@ def _stay(now: Placement, terms: Terms) -> str:
 
 
 def _is_old(row: Placement) -> bool:
-    return (price_age.today() - row.instance.date).days > _FRESH_DAYS
+    return row.instance.age_days > _FRESH_DAYS
 
 
 def _chance_text(chance: float) -> str:

@@ -25,10 +25,8 @@ from epochcast.analyzer.charts import (
     short_name,
     time_interval,
 )
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.rank import rank_instances
-from epochcast.analyzer.jobs.whole_job import Work, whole_job
+from epochcast.analyzer.jobs.rank import Placement, Work, rank_instances, whole_job
 from epochcast.regressor import LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.prediction import Estimate
 from lab.speed.page import RECOMMENDATION, options

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.jobs.phase import in_step
+from epochcast.analyzer.jobs.grouping import in_step
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, reported
 from epochcast.detector import detect
 from lab.simulator.draws import draw_training, log_uniform, uncropped

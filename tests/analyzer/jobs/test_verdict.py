@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.prices import Instance, price_age
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs import prices
+from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, Placement, WholeJob
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
 
@@ -20,7 +19,7 @@ HERE_S = 36_000.0
 
 @pytest.fixture(autouse=True)
 def _today(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(price_age, "today", lambda: TODAY)
+    monkeypatch.setattr(prices, "today", lambda: TODAY)
 
 
 def row(gpu: str, ratio: float, usd: float, width: float = 1.2, route: str = "speeds", fits: bool | None = True) -> Placement:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
+from epochcast.analyzer.jobs.prices import Instance, Market
 
 if TYPE_CHECKING:
     from epochcast.analyzer.jobs.watched import JobPlan
@@ -57,8 +58,8 @@ def rented_now(
         filled = [each for each in instances if each.cloud in clouds and each.gpu == gpu and gpus % each.count == 0]
         there = rented(gpu, gpus, filled, machines=machines, market=market) if filled else None
         return there if there and there.instance else rented(gpu, gpus, instances, machines=machines, market=market)
-    name, day = "the present instance", price_age.today()
-    given = Instance("", name, gpu, gpus, "any", usd_per_hour, "given", day, spot_usd_per_hour=usd_per_hour)
+    name = "the present instance"
+    given = Instance("", name, gpu, gpus, "any", usd_per_hour, "given", date.today(), spot_usd_per_hour=usd_per_hour)
     return Rented(given, market, assumed=False)
 
 
@@ -134,14 +135,12 @@ def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[In
 def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
     """Least price for all GPUs of the job: of fresh ones if there are any, and in the requested market, else in the other."""
     markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
-    day = price_age.today()
 
     def place(choice: tuple[Instance, Market]) -> tuple[bool, int, float, int, str, str, str]:
         """Of equal prices the one that the ranking puts first."""
         instance, option = choice
         usd = (instance.price(option) or 0.0) * math.ceil(gpus / instance.count)
-        stale, where = is_stale(instance, day), (instance.cloud, instance.name, instance.region)
-        return stale, markets.index(option), usd, instance.count, *where
+        return (instance.is_stale, markets.index(option), usd, instance.count, *instance.offer[:3])
 
     priced = [(each, option) for each in instances for option in markets if each.price(option) is not None]
     return min(priced, key=place, default=None)
