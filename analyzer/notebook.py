@@ -18,7 +18,7 @@ import click
 import pandas as pd
 
 from epochcast.analyzer.cli.backend_command import argument_name, options_of, question_of
-from epochcast.analyzer.cli.quantities import Duration
+from epochcast.analyzer.cli.shared_options import Duration
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
 from epochcast.analyzer.jobs.job import answer_job

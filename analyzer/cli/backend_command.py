@@ -12,13 +12,10 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.quantities import Duration, MemorySize
+from epochcast.analyzer.cli.shared_options import Duration, MemorySize
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.plugins import Backend, Settings
-from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Http, Option, Question, sentence
-from epochcast.common.settings_file import read_toml
 
 _FILE = click.Path(path_type=Path)
 
@@ -32,6 +29,10 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         kind: the backend, or what measures or fits for one, which has the same parts.
         predicts: whether it predicts: it may have a table in a configuration.
     """
+    from epochcast.analyzer.plain_json import plain_json  # what commands that only have options of a question need not load
+    from epochcast.analyzer.plugins.answer import Answer
+    from epochcast.common.settings_file import read_toml
+
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
         raise InputError(f"the backend {kind.name} has no command; use it over HTTP (`epochcast serve`)")

@@ -14,8 +14,7 @@ from epochcast.analyzer.backends.occupancy.packing.job_tables import read_jobs, 
 from epochcast.analyzer.backends.occupancy.packing.jobs import MEAN_DURATION, draw_streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, SLOWDOWNS
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.quantities import MemorySize
-from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.cli.shared_options import MemorySize, gpus_option, json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.tables import seconds_text, table

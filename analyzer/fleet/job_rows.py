@@ -22,10 +22,10 @@ from epochcast.analyzer.jobs.cycles import waits
 from epochcast.analyzer.jobs.grouping import LEAST_EPOCHS
 from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.predict import comparable, count_gpus
+from epochcast.analyzer.jobs.prices import rented
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import Placement
 from epochcast.analyzer.jobs.recommend import Recommendation
-from epochcast.analyzer.jobs.rented import rented
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, sources_of, sum_up, watched_job_json
 from epochcast.detector import cycle_of

@@ -17,10 +17,12 @@ from typing import Literal
 from zlib import crc32
 
 import numpy as np
+from scipy.sparse import lil_array
+from scipy.sparse.csgraph import connected_components
 
 from epochcast.analyzer.jobs.cycles import sharing
 from epochcast.analyzer.jobs.rhythm import Rhythm, RhythmCandidates, in_rhythm
-from epochcast.analyzer.telemetry.gpu_report import Report, trainers
+from epochcast.analyzer.telemetry.gpu_report import Owner, Report, trainers
 
 Grouping = Literal["slurm_job", "pod", "container", "process", "phase", "single"]
 
@@ -33,7 +35,9 @@ Rhythms = Mapping[tuple[str, float], Rhythm]
 # Letters of a GPU's name that an id holds.
 _LONG_KEY = 150
 
-_BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
+# What owners name, from what says most; as ids begin.
+_NAMED: Mapping[Grouping, str] = {"slurm_job": "slurm", "pod": "pod", "container": "container"}
+_BY_OWNERS: tuple[Grouping, ...] = (*_NAMED, "process")
 
 MOST_APART = 0.02
 """The lengths of epochs of one job differ by no more, as a share."""
@@ -162,35 +166,27 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Group]) -> list[Cluste
 def _owner_key(report: Report) -> tuple[Grouping, str]:
     """What the first owner that names most says; the id of its job, but for processes."""
     owners = trainers(report.owners)
-    for owner in owners:
-        if owner.slurm_job:
-            return "slurm_job", _safe(f"slurm-{owner.slurm_job}")
-    for owner in owners:
-        if owner.pod:
-            return "pod", _safe(f"pod-{owner.pod}")
-    for owner in owners:
-        if owner.container:
-            return "container", _safe(f"container-{owner.container[:12]}-{report.device.node}")
+    for grouped_by, kind in _NAMED.items():
+        if name := _name_of(owners, grouped_by):
+            shown = f"{name[:12]}-{report.device.node}" if grouped_by == "container" else name
+            return grouped_by, _safe(f"{kind}-{shown}")
     return ("process", "") if owners else ("single", "")
+
+
+def _name_of(owners: Sequence[Owner], attribute: str) -> str:
+    """Of the first of them that has one."""
+    return next((name for owner in owners if (name := getattr(owner, attribute))), "")
 
 
 def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
     """GPUs of one node that share a process; each rank of a job mostly has its own, and often one on the first GPU too."""
-    parent = list(range(len(reports)))
-
-    def root(number: int) -> int:
-        while parent[number] != number:
-            number = parent[number]
-        return number
-
-    first: dict[tuple[str, int], int] = {}
+    first, together = dict[tuple[str, int], int](), defaultdict[int, list[Report]](list)
+    links = lil_array((len(reports), len(reports)), dtype=np.int8)
     for number, report in enumerate(reports):
         for owner in trainers(report.owners):
-            other = first.setdefault((report.device.node, owner.pid), number)
-            parent[root(number)] = root(other)
-    together: dict[int, list[Report]] = {}
-    for number, report in enumerate(reports):
-        together.setdefault(root(number), []).append(report)
+            links[number, first.setdefault((report.device.node, owner.pid), number)] = 1
+    for report, job in zip(reports, connected_components(links, directed=False)[1] if reports else (), strict=True):
+        together[int(job)].append(report)
     return {
         _safe(f"{each[0].device.node}-{min(owner.pid for report in each for owner in trainers(report.owners))}"): each
         for each in together.values()
@@ -231,12 +227,10 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
         return ""
     if grouped_by == "process":
         return f"process {owners[0].process or 'unknown'} ({min(owner.pid for owner in owners)}) on {where}"
-    slurm, pod, container = (
-        next((value for owner in owners if (value := getattr(owner, name))), "") for name in ("slurm_job", "pod", "container")
-    )
+    name = _name_of(owners, grouped_by)
     if grouped_by == "slurm_job":
-        return f"Slurm job {slurm}"
-    return f"pod {pod[:12]}" if grouped_by == "pod" else f"container {container[:12]} on {where}"
+        return f"Slurm job {name}"
+    return f"pod {name[:12]}" if grouped_by == "pod" else f"container {name[:12]} on {where}"
 
 
 def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:

@@ -15,38 +15,32 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import LEAST_SHARE, NO_STEP, Throughput, open_text
+from epochcast.analyzer.jobs.cycles import LEAST_SHARE, NO_STEP, Throughput, open_text, throughput, waits
 from epochcast.analyzer.jobs.predict import (
-    MemoryNeed,
     Target,
     batch_note,
     comparable,
     count_gpus,
     memory_notes,
-    most_memory,
     precision_note,
     predict_job,
     resolve_targets,
     sensor_notes,
     type_note,
 )
-from epochcast.analyzer.jobs.prices import Instance, Offer
+from epochcast.analyzer.jobs.prices import Instance, Offer, Rented, usd_per_hour
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import Work
 from epochcast.analyzer.jobs.recommend import Recommendation, recommend_job
-from epochcast.analyzer.jobs.rented import Rented
 from epochcast.analyzer.jobs.sources import (
     GpuOfJob,
     Source,
-    add_own_gpus,
     find_slowest,
-    set_gpus,
-    throughput_of,
-    wait_sentences,
     without_seconds,
 )
 from epochcast.analyzer.words import count, length, plain
-from epochcast.regressor import LatencyPredictor, Profile
+from epochcast.detector import Cycle
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.pipelines import Pipeline, Predictor
 from epochcast.regressor.precision import Precision, likely_precisions, overall_flop_utilization
 
@@ -171,17 +165,21 @@ def answer_job(
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
     kept, not_counted, doubts = comparable(read)
-    sources = set_gpus(kept, gpus and count_gpus(read, gpus))
-    catalog = add_own_gpus(predictor.catalog, sources)
-    if catalog is not predictor.catalog:
+    number = count_gpus(read, gpus) if gpus else max([len(kept), *(source.profile.gpus for source in kept)])
+    sources = [replace(source, profile=replace(source.profile, gpus=number)) for source in kept]
+    catalog = predictor.catalog
+    if own_gpus := {source.gpu.name: source.gpu for source in sources if source.gpu.name not in catalog}:
+        catalog = Catalog([*catalog.values(), *own_gpus.values()])  # that only the traces know
         predictor = replace(predictor, catalog=catalog)
     slowest = find_slowest(sources)
     place_of_slowest = sources.index(slowest)
     per_step = question.samples_per_step, question.tokens_per_step
-    need = None if question.memory_bytes is None else MemoryNeed(question.memory_bytes)
     if work is None and question.epochs is not None:
         work = Work(question.epochs, question.startup_s or 0.0)
-    rate = throughput_of(slowest, *per_step)
+    cycles = () if slowest.detection is None else slowest.detection.cycles
+    if slowest.detection is None and slowest.profile.unit == "step" and slowest.profile.epoch_s is not None:
+        cycles = (Cycle("step", slowest.profile.epoch_s, 1.0, "the profile's unit", None, None),)
+    rate = throughput(cycles, *per_step)
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job]
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
     if work is not None:
@@ -196,45 +194,27 @@ def answer_job(
     names, of_names = (None, []) if question.targets is None else resolve_targets(catalog, question.targets)
     notes += of_names
     targets, of_gpus = predict_job(
-        predictor,
-        catalog,
-        sources,
-        None if recommend else names,
-        None if work is None else work.epochs,
-        target_gpus=question.target_gpus,
-        batch_may_grow=question.batch_may_grow,
-        need=need,
-        rate=rate,
-        grams_per_kwh=question.carbon_intensity,
+        predictor, sources, None if recommend else names, None if work is None else work.epochs, question, rate
     )
     if isinstance(predictor, LatencyPredictor):
         notes += [precision_note(slowest, targets), type_note(slowest)]
     else:
         notes.append(predictor.note(slowest.profile))
     notes.append(batch_note(sources, targets, batch_may_grow=question.batch_may_grow))
-    notes += memory_notes(sources, targets, need)
-    recommendation, usd_per_hour, usd_per_gpu_hour = None, None, None
+    notes += memory_notes(sources, targets, question)
+    recommendation, hourly_usd, usd_per_gpu_hour = None, None, None
     if not recommend:
         notes += sensor_notes(sources, targets, catalog)
     else:
         recommendation, of_renting = recommend_job(
-            sources,
-            targets,
-            predictor,
-            instances,
-            question,
-            names,
-            on=on,
-            free=free,
-            work=work,
-            need=need or most_memory(sources),
-            rate=rate,
-            untimed=untimed or "",
+            sources, targets, predictor, instances, question, names, on=on, free=free, work=work, rate=rate, untimed=untimed
         )
         notes += of_renting
         if not recommendation.on.assumed:
             usd_per_gpu_hour = recommendation.on.usd_per_gpu_hour
-            usd_per_hour = None if recommendation.current is None else recommendation.current.usd_per_hour
+            hourly_usd = None if recommendation.current is None else recommendation.current.usd_per_hour
+    if waits(cycles) and hourly_usd is None:
+        hourly_usd = usd_per_hour([source.gpu.name for source in read], instances)
     several = len(sources) > 1
     return Job(
         pipeline=predictor.pipeline,
@@ -245,7 +225,7 @@ def answer_job(
         precision=likely_precisions(slowest.profile, slowest.gpu)[0],
         throughput=rate,
         use=use_of(sources, [source.profile for source in read], usd_per_gpu_hour),
-        idle_at_boundaries=tuple(map(plain, wait_sentences(slowest, read, instances, usd_per_hour))),
+        idle_at_boundaries=tuple(map(plain, waits(cycles, hourly_usd))),
         epochs=None if work is None else work.epochs,
         predictions=tuple(targets),
         recommendation=recommendation,

@@ -19,6 +19,7 @@ from epochcast.regressor.prediction import Estimate
 from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.questions import JobQuestion
     from epochcast.regressor.pipelines import Predictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
@@ -185,29 +186,21 @@ def resolve_targets(catalog: Catalog, names: Sequence[str]) -> tuple[list[str], 
 
 def predict_job(
     predictor: Predictor,
-    catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,
     epochs: int | None,
-    *,
-    target_gpus: int | None = None,
-    batch_may_grow: bool = False,
-    need: MemoryNeed | None = None,
-    rate: Throughput | None = None,
-    grams_per_kwh: float | None = None,
+    question: JobQuestion,
+    rate: Throughput | None,
 ) -> tuple[list[Target], list[tuple[Prediction, ...]]]:
     """Predict the job of these GPUs on each target, fastest first.
 
     Args:
-        predictor, catalog: how to predict, and the GPUs.
+        predictor: how to predict, and between which GPUs.
         sources: of `comparable`.
         targets: names in the catalogue; None: all of it.
         epochs: of the whole job, to answer for that too.
-        target_gpus: of each target; None: as many as the job has.
-        batch_may_grow: with the memory of the target; else the batch stays.
-        need: memory per GPU; None takes the most that a source used.
+        question: what is assumed of the targets, and of the job.
         rate: of the job here.
-        grams_per_kwh: of the electricity [g CO2e/kWh].
 
     Returns:
         The targets, and of each source its own predictions, in the same order.
@@ -215,15 +208,15 @@ def predict_job(
 
     def moved(source: Source) -> dict[str, Prediction]:
         predictions = predictor.predict(source.profile, targets)
-        if batch_may_grow:
+        if question.batch_may_grow:
             predictions = [predictor.with_larger_batch(prediction, source.gpu) for prediction in predictions]
-        if target_gpus is not None:
-            predictions = [predictor.on_gpus(prediction, target_gpus) for prediction in predictions]
+        if question.target_gpus is not None:
+            predictions = [predictor.on_gpus(prediction, question.target_gpus) for prediction in predictions]
         return {prediction.gpu: prediction for prediction in predictions}
 
-    by_source, need = [moved(source) for source in sources], need or most_memory(sources)
+    by_source, need = [moved(source) for source in sources], memory_of_job(sources, question)
     answers = [
-        _target(catalog, sources, [moved_to[gpu] for moved_to in by_source], epochs, need, rate, grams_per_kwh)
+        _target(predictor.catalog[gpu], sources, [moved_to[gpu] for moved_to in by_source], epochs, need, rate, question)
         for gpu in by_source[0]
     ]
     answers.sort(key=_pace)
@@ -294,33 +287,34 @@ def equal_work_text(unit: Unit | None) -> str:
     return "" if unit in ("epoch", None) else f"; times are for the work of one {unit} here"
 
 
-def memory_notes(sources: Sequence[Source], answers: Sequence[Target], need: MemoryNeed | None = None) -> list[str]:
-    """A sentence on the GPUs whose memory is too small for the job, if there are any; ``need`` as `predict_job` has it."""
-    small, used = [answer.gpu for answer in answers if answer.fits is False], most_memory(sources)
-    if not small:
+def memory_notes(sources: Sequence[Source], answers: Sequence[Target], question: JobQuestion) -> list[str]:
+    """A sentence on the GPUs whose memory is too small for the job, if there are any."""
+    small, need = [answer.gpu for answer in answers if answer.fits is False], memory_of_job(sources, question)
+    if not small or need is None:
         return []
     gpus = ", ".join(small[:_MOST_NAMED]) + f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
-    if need is not None or used is None:  # the user knows what it is
-        return [f"the job does not fit into {gpus}"]
-    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {gpus}"]
+    # A user who says what it needs knows that.
+    has = "" if question.memory_bytes else f"has {need.bytes / GIB:.3g} GiB in use on a GPU and "
+    return [f"the job {has}does not fit into {gpus}"]
 
 
-def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """The job's memory need on the GPU that it fills most; None if no source shows it."""
+def memory_of_job(sources: Sequence[Source], question: JobQuestion) -> MemoryNeed | None:
+    """What is said of the job's memory per GPU, else what it takes where it fills a GPU most; None if no source shows it."""
+    if question.memory_bytes is not None:
+        return MemoryNeed(question.memory_bytes)
     needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
     return max(needs, key=lambda need: need.bytes, default=None)
 
 
 def _target(
-    catalog: Catalog,
+    target: Gpu,
     sources: Sequence[Source],
     predictions: Sequence[Prediction],
     epochs: int | None,
     need: MemoryNeed | None,
     rate: Throughput | None,
-    grams_per_kwh: float | None,
+    question: JobQuestion,
 ) -> Target:
-    target = catalog[predictions[0].gpu]
     slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
     there = predictions[slowest]
     pairs = list(zip(sources, predictions, strict=True))
@@ -339,7 +333,7 @@ def _target(
         energy=energy,
         job=job,
         job_joules=of_job,
-        grams_co2e=grams_of(joules if job is None else of_job, grams_per_kwh),
+        grams_co2e=grams_of(joules if job is None else of_job, question.carbon_intensity),
         fits=None if need is None else need.fits(target, here=any(source.gpu == target for source in sources)),
         throughput=None if rate is None else rate.times_as_long(there.ratio),
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.jobs.cycles import Throughput
-from epochcast.analyzer.jobs.predict import MemoryNeed, Target, equal_work_text, interruption_note
-from epochcast.analyzer.jobs.prices import Instance, Offer, stale_note
+from epochcast.analyzer.jobs.predict import MemoryNeed, Target, equal_work_text, interruption_note, memory_of_job
+from epochcast.analyzer.jobs.prices import Instance, Offer, Rented, rented_now, stale_note
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import (
     JobLimits,
@@ -27,7 +27,6 @@ from epochcast.analyzer.jobs.rank import (
     time_of,
     whole_job,
 )
-from epochcast.analyzer.jobs.rented import Rented, rented_now
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
 from epochcast.regressor import Prediction
@@ -85,31 +84,16 @@ def recommend_job(
     on: Rented | None,
     free: Mapping[Offer, int] | None,
     work: Work | None,
-    need: MemoryNeed | None,
     rate: Throughput | None,
-    untimed: str,
+    untimed: str | None,
 ) -> tuple[Recommendation, list[str]]:
-    """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job` calls it.
+    """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job`, which has the rest, calls it.
 
-    Args:
-        sources, targets: of `predict_job`, for all GPUs of the catalogue.
-        predictor: that made them.
-        instances: what can be rented.
-        question: what to keep, and to rank by.
-        wanted: GPUs of the catalogue, to rank only these; None: all.
-        on: what the job runs on; None: what the question says, else the cheapest with its GPU is assumed.
-        free: how many of each offer can be had; None: all of them.
-        work: what is to be done; None ranks by ratios.
-        need: memory per GPU; None where that is not known.
-        rate: of the job here.
-        untimed: why there is no work.
-
-    Returns:
-        The recommendation, and a sentence on each thing that a reader should know.
-
-    Raises:
-        InputError: as `rank_instances` and `whole_job` do.
+    ``targets`` are of `predict_job`, for all GPUs of the catalogue; ``wanted``: GPUs to rank only these. Without ``work``, for
+    which ``untimed`` says why, ratios are ranked. Returns a sentence on each thing that a reader should know, too. Raises
+    InputError as `rank_instances` and `whole_job` do.
     """
+    need = memory_of_job(sources, question)
     gpus, machines = sources[0].profile.gpus, question.machines
     objective, limits = question.objective or "cost", question.limits
     by_gpu = {target.gpu: target for target in targets}
@@ -158,7 +142,7 @@ def recommend_job(
     terms = Terms(
         objective,
         limits,
-        untimed if work is None else work.name,
+        (untimed or "") if work is None else work.name,
         here=job_of(own).seconds.value if work and own else 1.0,
         assumed=on.assumed,
         at_most_slower=question.at_most_slower,

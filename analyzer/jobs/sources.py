@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
+from epochcast.analyzer.jobs.cycles import REASONS, open_text, second_job
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
-from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.rented import usd_per_hour
-from epochcast.analyzer.telemetry.gpu_report import reported
-from epochcast.analyzer.traces.detection_json import DetectionJson
+from epochcast.analyzer.traces.detection_json import DetectionJson, reported
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
 from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
@@ -140,8 +137,6 @@ def read_sources(
     sources, notes = (
         sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
     )
-    if gpu is not None and (nearest := catalog.nearest(gpu)):
-        notes = [*notes, f"{gpu} is not known: it is taken for the nearest that is, {nearest.name}"]
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
@@ -177,9 +172,7 @@ def sources_of_traces(
         counts = odd is None or (own.period_s is not None if job.period_s is None else shows(own, job))
         shared = None if second_job(job) else second_job(own)
         notes = [*([odd] if odd and counts else []), *([shared] if shared else [])]
-        with _naming(name):
-            profile, detection = profile_of(trace, catalog, gpu, _of_job(own, job))
-        sources.append(_source(once, name, catalog, profile, detection, notes, None if counts else odd))
+        sources.append(source_of(once, name, catalog, gpu, _of_job(own, job), notes=notes, odd=None if counts else odd))
     return sources, [*known, *([APART] if job is None else notes_on(job))]
 
 
@@ -197,44 +190,27 @@ def source_of(
     gpu: str | None = None,
     detection: Detection | None = None,
     pipeline: Pipeline = "default",
+    *,
+    notes: Sequence[str] | None = None,
+    odd: str | None = None,
 ) -> Source:
     """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``.
 
-    ``detection`` is that of the trace, where it is known.
+    ``detection`` is that of the trace, where it is known; ``notes`` are on it, else those of `notes_on`.
     """
-    notes: list[str] = []
+    known: list[str] = []
     with _naming(name):
         if detection is None and trace.epochs is not None and device_of(trace, catalog, gpu):
             found = JobDetection(None, (detect_epochs(trace.time, trace.metrics(), pipeline),), {})
-            checked, notes = checked_epochs(found, [trace])
+            checked, known = checked_epochs(found, [trace])
             detection = checked.gpus[0]
         profile, detection = profile_of(trace, catalog, gpu, detection, pipeline)
-    return _source(trace, name, catalog, profile, detection, [*notes, *notes_on(detection)])
-
-
-def _source(
-    trace: Trace,
-    name: str,
-    catalog: Catalog,
-    profile: Profile,
-    detection: Detection,
-    notes: Sequence[str],
-    odd: str | None = None,
-) -> Source:
+    device, named = gpu_of(profile.gpu, trace.static, catalog), gpu or trace.gpu or ""
+    taken = catalog.nearest(named) == device
+    nearest = [f"{named} is not known: it is taken for the nearest that is, {device.name}"] * taken
     of_batch = [f"its batch, {profile.batch:g}, is from its configuration"] if profile.batch else []
-    near = None if trace.gpu is None else catalog.nearest(trace.gpu)
-    taken = near is not None and near.name == profile.gpu
-    nearest = [f"{trace.gpu} is not known: it is taken for the nearest that is, {profile.gpu}"] * taken
-    notes = [*trace.notes, *nearest, *of_batch, *notes]
-    return Source(
-        name=name,
-        profile=profile,
-        gpu=gpu_of(profile.gpu, trace.static, catalog),
-        notes=tuple(notes),
-        detection=detection,
-        odd=odd,
-        job=trace.job,
-    )
+    said = (*trace.notes, *nearest, *of_batch, *known, *(notes_on(detection) if notes is None else notes))
+    return Source(name=name, profile=profile, gpu=device, notes=said, detection=detection, odd=odd, job=trace.job)
 
 
 @contextmanager
@@ -287,41 +263,9 @@ def without_seconds(profile: Profile) -> Profile:
     return replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
 
 
-def set_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:
-    """The sources of one job on so many GPUs; None: as many as there are, or as a profile says."""
-    number = gpus or max([len(sources), *(source.profile.gpus for source in sources)])
-    return [replace(source, profile=replace(source.profile, gpus=number)) for source in sources]
-
-
-def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
-    """`throughput` of the source's job; of a profile's only where its unit is a step."""
-    cycles = () if source.detection is None else source.detection.cycles
-    if source.detection is None and source.profile.unit == "step" and source.profile.epoch_s is not None:
-        cycles = (Cycle("step", source.profile.epoch_s, 1.0, "the profile's unit", None, None),)
-    return throughput(cycles, samples_per_step, tokens_per_step)
-
-
 def find_slowest(sources: Sequence[Source]) -> Source:
     """The one with the longest epochs, or cycles, or steps."""
     return max(sources, key=lambda source: source.profile.epoch_s or 0.0)
-
-
-def wait_sentences(
-    job: Source, sources: Sequence[Source], instances: Sequence[Instance], usd: float | None = None
-) -> list[str]:
-    """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table."""
-    cycles = () if job.detection is None else job.detection.cycles
-    if not waits(cycles):
-        return []
-    if usd is None:
-        usd = usd_per_hour([source.gpu.name for source in sources], instances)
-    return waits(cycles, usd)
-
-
-def add_own_gpus(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
-    """The catalogue and the GPUs that only the traces know, which can then be predicted from, and for."""
-    own = {source.gpu.name: source.gpu for source in sources if source.gpu.name not in catalog}
-    return Catalog([*catalog.values(), *own.values()]) if own else catalog
 
 
 def profile_of(

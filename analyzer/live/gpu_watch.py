@@ -16,7 +16,8 @@ from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
 from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen
 from epochcast.analyzer.live.thinned_samples import ThinnedSamples
 from epochcast.analyzer.telemetry import Rows
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report, reported
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.traces.detection_json import reported
 from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, Epoch

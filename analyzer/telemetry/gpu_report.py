@@ -15,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.detection_json import DetectionJson
-from epochcast.detector import Detection
 from epochcast.regressor.profile import STRICT, Profile
 
 SCHEMA = "epochcast.gpu-report/v4"
@@ -172,20 +171,6 @@ class Report:
 
 MOST_EPOCHS = 100
 """Epochs that a report carries; the store of the detecting process has them all."""
-
-
-NOTHING = Detection("none", None, None, (), 0.0, "track", "wall")
-"""What is reported before anything was found."""
-
-
-def reported(detection: Detection | None) -> Detection:
-    """What a report holds of what was found, without arrays and epochs (`EpochRecord`); None: nothing yet."""
-    if detection is None:
-        return NOTHING
-    # That of the best candidate, where none was good enough, says nothing of an answer.
-    confidence = 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0)
-    jobs = tuple(replace(job, epochs=()) for job in detection.jobs)
-    return replace(detection, confidence=confidence, epochs=(), jobs=jobs, scores={})
 
 
 _REPORT, _EPOCH = TypeAdapter(Report), TypeAdapter(EpochRecord)

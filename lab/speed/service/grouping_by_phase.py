@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.jobs.grouping import in_step
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, reported
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
+from epochcast.analyzer.traces.detection_json import reported
 from epochcast.detector import detect
 from lab.simulator.draws import draw_training, log_uniform, uncropped
 from lab.simulator.scenario import Scenario, SimulatedProcess, observe

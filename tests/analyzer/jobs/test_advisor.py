@@ -13,8 +13,8 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.job import Job, answer_job
+from epochcast.analyzer.jobs.prices import Rented, rented
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.jobs.rented import Rented, rented
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.watched import JobPlan
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice

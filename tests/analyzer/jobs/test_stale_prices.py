@@ -10,9 +10,8 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.prices import STALE_DAYS, Instance
+from epochcast.analyzer.jobs.prices import STALE_DAYS, Instance, rented
 from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
-from epochcast.analyzer.jobs.rented import rented
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile_json import read_profile
 
