@@ -259,7 +259,7 @@ def rank_instances(
             left_out.append(LeftOut(instance, reason, row))
     best = _front(comparable_prices(rows))
     marked = [replace(row, pareto=id(row) in best) for row in rows]
-    value, other = (cost_of, time_of) if objective == "cost" else (time_of, cost_of)
+    value, other = figures_of(objective)
 
     def order(row: Placement) -> tuple[bool, float, float, str, str, str]:
         instance = row.instance
@@ -391,6 +391,11 @@ def _front(rows: Sequence[Placement]) -> set[int]:
             front.add(id(row))
             newest = place
     return front
+
+
+def figures_of(objective: Objective) -> tuple[Callable[[Placement], float], Callable[[Placement], float]]:
+    """What is ranked by, and what decides among equals."""
+    return (cost_of, time_of) if objective == "cost" else (time_of, cost_of)
 
 
 def time_of(row: Placement) -> float:

@@ -21,6 +21,7 @@ from epochcast.analyzer.jobs.rank import (
     add_emissions,
     comparable_prices,
     cost_of,
+    figures_of,
     missed_text,
     plan_trial,
     rank_instances,
@@ -165,7 +166,7 @@ def recommend_job(
             verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why, best=best
         )
     notes = _notes(sources, rows, need, on, limits)
-    value = cost_of if objective == "cost" else time_of
+    value, _ = figures_of(objective)
     if any(row.price_stale and value(row) <= value(rows[0]) for row in rows):  # a stale price would have decided, or had to
         notes += stale_note(row.instance for row in rows)
     full = [excluded.placement for excluded in left_out if excluded.reason == "full" and excluded.placement]

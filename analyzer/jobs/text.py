@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from epochcast.analyzer.jobs.job import GpuUse, Job
 from epochcast.analyzer.jobs.predict import GIB, Target, equal_work_text
-from epochcast.analyzer.jobs.rank import MISSED, LeftOut, Placement, cost_of, missed_text, time_of
+from epochcast.analyzer.jobs.rank import MISSED, LeftOut, Placement, cost_of, figures_of, missed_text, time_of
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import GpuOfJob
 from epochcast.analyzer.tables import grams_text, seconds_text, table
@@ -95,7 +95,7 @@ def _amounts(row: Placement, now: Placement | None = None) -> str:
     """``aws g5.xlarge (A10G), $6.99 ($4.11 to $11.90) in 15.8 h (9.28 to 26.9 h)``; without seconds in times of the present."""
     if row.seconds is None or row.usd is None:
         time, times, cost, costs = _figures(row, now, time_unit([]))
-        return f"{row.title}: {cost} ({costs}) the cost, {time} ({times}) the time"
+        return f"{row.title}: {cost} ({costs}){' the cost' * (now is not None)}, {time} ({times}) the time"
     unit, usd = time_unit([row.seconds.value]), row.usd
     time = f"{unit.of(row.seconds.value)} {unit.name} ({unit.of(row.seconds.low)} to {unit.of(row.seconds.high)})"
     return f"{row.title}: {money(usd.value)} ({money(usd.low)} to {money(usd.high)}) in {time}"
@@ -110,7 +110,7 @@ def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
             first.setdefault((row.instance.cloud, *row.hardware), row)
         kept = [row for row in first.values() if row is not best and (now is None or row.instance.offer != now.instance.offer)]
         pinned = [row for row in (now, None if best is now else best) if row is not None]
-        value = cost_of if recommended.objective == "cost" else time_of
+        value, _ = figures_of(recommended.objective)
         shown = sorted([*pinned, *kept[: _MOST_ROWS - len(pinned)]], key=lambda row: (row.price_stale, value(row)))
     first_shown = best or now or shown[0]
     time = time_unit([first_shown.seconds.value] if first_shown.seconds else [])

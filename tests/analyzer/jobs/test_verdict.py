@@ -203,4 +203,7 @@ def test_more_gpus_of_the_same_instance() -> None:
 def test_without_a_price_or_an_instance_there_is_nothing_to_compare() -> None:
     answer = first_line(row("A10G", 0.5, 1.0), now=None)
     assert answer.action == "choose" and answer.text.startswith("aws with-A10G (A10G) is probably the cheapest: $5.00 in 5")
+    equal, slow = (first_line(row("A10G", 0.5, 1.0), other, now=None) for other in (row("L40S", 0.9, 0.55), row("L4", 3, 0.1)))
+    assert "A10G (A10G) is probably among the cheapest: $5.00" in equal.text
+    assert "A10G (A10G) is probably the cheapest that takes up to 1.5 times as long: $5.00" in slow.text
     assert judge([], NOW, Terms("cost", JobLimits(), "it", HERE_S)).action == "none"
