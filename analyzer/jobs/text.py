@@ -45,9 +45,10 @@ def recommendation_text(job: Job, *, everything: bool = False) -> str:
     lines = [_fill(line) for line in lines if line]
     if not rows:
         return "\n".join([*lines, *_nearest(recommended.left_out)])
+    lines += [_fill(f"{sentence}.") for sentence in job.idle_at_boundaries]  # which no other GPU makes shorter
     lines.append(_table(job, recommended, everything=everything))
     if everything:
-        return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.idle_at_boundaries, *job.notes])
+        return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.notes])
     return "\n".join([*lines, _assumptions(job, recommended)])
 
 
@@ -152,7 +153,8 @@ def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str
         factor, form = row.usd_per_hour, "${:.2f}/h"
     else:
         factor, form = row.usd_per_hour / now.usd_per_hour, "{:.2f}x"
-    return (*time_there, form.format(factor * ratio.ratio), _range(factor * ratio.ratio_low, factor * ratio.ratio_high))
+    cost = f"{'~' * ratio.by_data_sheet}{form.format(factor * ratio.ratio)}"
+    return (*time_there, cost, _range(factor * ratio.ratio_low, factor * ratio.ratio_high))
 
 
 def _range(low: float, high: float) -> str:

@@ -191,7 +191,7 @@ def _choose(
     value, _ = figures_of(terms.objective)
     if slower is not None:
         superlative += f" that takes up to {terms.at_most_slower:g} times as long"
-    elif any(value(row) < value(best) for row in rows if not row.prediction.by_data_sheet):
+    elif any(value(row) < value(best) for row in rows if best.prediction.by_data_sheet or not row.prediction.by_data_sheet):
         superlative = f"among {superlative}"  # of what is equal in it, the better in the other
     amount = ""
     if best.seconds is not None and best.usd is not None:
