@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.detection_json import DetectionJson
+from epochcast.detector import Detection
 from epochcast.regressor.profile import STRICT, Profile
 
 SCHEMA = "epochcast.gpu-report/v4"
@@ -172,6 +173,9 @@ class Report:
 MOST_EPOCHS = 100
 """Epochs that a report carries; the store of the detecting process has them all."""
 
+
+NOTHING = Detection("none", None, None, (), 0.0, "track", "wall")
+"""What is reported before anything was found."""
 
 _REPORT, _EPOCH = TypeAdapter(Report), TypeAdapter(EpochRecord)
 

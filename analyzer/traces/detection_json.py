@@ -49,14 +49,8 @@ def detection_json(detection: Detection, first_sample: float) -> dict[str, Any]:
     return _document(detection, first_sample=first_sample).model_dump(mode="json")
 
 
-NOTHING = Detection("none", None, None, (), 0.0, "track", "wall")
-"""What is reported before anything was found."""
-
-
-def reported(detection: Detection | None) -> Detection:
-    """What reports and answers hold of what was found, without arrays and epochs; None: nothing yet."""
-    if detection is None:
-        return NOTHING
+def reported(detection: Detection) -> Detection:
+    """What reports and answers hold of what was found, without arrays and epochs."""
     # That of the best candidate, where none was good enough, says nothing of an answer.
     confidence = 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0)
     jobs = tuple(replace(job, epochs=()) for job in detection.jobs)

@@ -32,9 +32,8 @@ from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, NOTHING, EpochRecord, GpuDevice, Owner, Report
 from epochcast.analyzer.telemetry.settings import NodeSettings, opened
-from epochcast.analyzer.traces.detection_json import NOTHING
 from epochcast.detector import Detection
 from epochcast.detector.epochs import Verdict
 from epochcast.regressor import load_catalog

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.fleet.finding import Finding, JobSpan, Quality
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDevice, Report
 from epochcast.detector import Detection
 from epochcast.regressor import Profile
 from epochcast.regressor.profile_json import read_profile

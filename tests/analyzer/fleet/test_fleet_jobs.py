@@ -14,8 +14,7 @@ from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.telemetry.gpu_report import Owner
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, Owner
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile import STATISTICS
 

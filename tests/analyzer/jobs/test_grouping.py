@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from epochcast.analyzer.jobs.grouping import Group, group, grouped, in_step
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Owner, Report
 
 from .made_reports import BEGAN, report
 

@@ -15,8 +15,7 @@ from epochcast.analyzer.live import watcher as module
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Report
 from epochcast.detector import Detection
 from epochcast.regressor import Catalog
 from lab.simulator import SimulatedTrace, simulate

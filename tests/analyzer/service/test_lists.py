@@ -19,8 +19,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner, Report
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, GpuDevice, Owner, Report
 from lab.speed.service import page_sizes
 
 from .conftest import made

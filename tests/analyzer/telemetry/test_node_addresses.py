@@ -12,10 +12,9 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.telemetry import TelemetryError, endpoint, nodes
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, report_json
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, GpuDevice, Report, report_json
 from epochcast.analyzer.telemetry.nodes import NodeAddresses
 from epochcast.analyzer.telemetry.settings import NodeSettings, opened
-from epochcast.analyzer.traces.detection_json import NOTHING
 
 REPORT = Report(GpuDevice("GPU-a", "0", "Tesla T4", "node-1"), "searching", NOTHING, None, 0)
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
-from epochcast.analyzer.traces.detection_json import NOTHING
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle, Detection
 from epochcast.regressor.profile import Profile
 
