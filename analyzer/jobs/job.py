@@ -18,15 +18,12 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import LEAST_SHARE, NO_STEP, Throughput, open_text, throughput, waits
 from epochcast.analyzer.jobs.predict import (
     Target,
-    batch_note,
+    answer_notes,
     comparable,
     count_gpus,
-    memory_notes,
-    precision_note,
     predict_job,
     resolve_targets,
     sensor_notes,
-    type_note,
 )
 from epochcast.analyzer.jobs.prices import Instance, Offer, Rented, usd_per_hour
 from epochcast.analyzer.jobs.questions import JobQuestion
@@ -40,7 +37,7 @@ from epochcast.analyzer.jobs.sources import (
 )
 from epochcast.analyzer.words import count, length, plain
 from epochcast.detector import Cycle
-from epochcast.regressor import Catalog, LatencyPredictor, Profile
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.pipelines import Pipeline, Predictor
 from epochcast.regressor.precision import Precision, likely_precisions, overall_flop_utilization
 
@@ -196,12 +193,7 @@ def answer_job(
     targets, of_gpus = predict_job(
         predictor, sources, None if recommend else names, None if work is None else work.epochs, question, rate
     )
-    if isinstance(predictor, LatencyPredictor):
-        notes += [precision_note(slowest, targets), type_note(slowest)]
-    else:
-        notes.append(predictor.note(slowest.profile))
-    notes.append(batch_note(sources, targets, batch_may_grow=question.batch_may_grow))
-    notes += memory_notes(sources, targets, question)
+    notes += answer_notes(predictor, sources, slowest, targets, question)
     recommendation, hourly_usd, usd_per_gpu_hour = None, None, None
     if not recommend:
         notes += sensor_notes(sources, targets, catalog)

@@ -10,7 +10,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput, idle_at
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.words import length
-from epochcast.regressor import Catalog, Gpu, Prediction, Profile
+from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Prediction, Profile
 from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.job import JobTime, estimate_job
@@ -234,8 +234,30 @@ def sensor_notes(sources: Sequence[Source], answers: Sequence[Target], catalog: 
     ]
 
 
-def precision_note(job: Source, answers: Sequence[Target]) -> str:
-    """A sentence on the precision of a job, by its slowest GPU: what says it, or how far apart the likely ones are."""
+def answer_notes(
+    predictor: Predictor, sources: Sequence[Source], slowest: Source, answers: Sequence[Target], question: JobQuestion
+) -> list[str]:
+    """A sentence on each thing that answers rest on: the job's precision, type, batch and memory."""
+    profile, need = slowest.profile, memory_of_job(sources, question)
+    if isinstance(predictor, LatencyPredictor):
+        kind = f"the job is taken for {'inference' if profile.inference else 'training'} of type {profile.type}"
+        if profile.type is None:
+            kind = "the type of the job is not known, so the answers are the mean over types; state it"
+        elif profile.group:
+            kind += f", of the family {profile.group}"
+        notes = [_precision_note(slowest, answers), kind, _batch_note(sources, answers, question)]
+    else:
+        notes = [predictor.note(profile), _batch_note(sources, answers, question)]
+    small = [answer.gpu for answer in answers if answer.fits is False]
+    if small and need is not None:
+        more = f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
+        # A user who says what it needs knows that.
+        has = "" if question.memory_bytes else f"has {need.bytes / GIB:.3g} GiB in use on a GPU and "
+        notes.append(f"the job {has}does not fit into {', '.join(small[:_MOST_NAMED])}{more}")
+    return notes
+
+
+def _precision_note(job: Source, answers: Sequence[Target]) -> str:
     likely, reason = likely_precisions(job.profile, job.gpu)
     assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
     if len(likely) == 1:
@@ -252,21 +274,11 @@ def precision_note(job: Source, answers: Sequence[Target]) -> str:
     return f"precision not known{shown}{differ}; state it{assumed}"
 
 
-def type_note(job: Source) -> str:
-    """A sentence on what kind of job the answers are of."""
-    profile = job.profile
-    if profile.type is None:
-        return "the type of the job is not known, so the answers are the mean over types; state it"
-    of = f"{'inference' if profile.inference else 'training'} of type {profile.type}"
-    return f"the job is taken for {of}, of the family {profile.group}" if profile.group else f"the job is taken for {of}"
-
-
-def batch_note(sources: Sequence[Source], answers: Sequence[Target], *, batch_may_grow: bool) -> str:
-    """A sentence on what is assumed of the number of GPUs and of the batch."""
+def _batch_note(sources: Sequence[Source], answers: Sequence[Target], question: JobQuestion) -> str:
     profile = sources[0].profile
     before, after = profile.gpus, answers[0].gpus if answers else profile.gpus
-    batch = "grows with a GPU's memory, and the number of epochs stays the same" if batch_may_grow else "stays the same"
-    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    grows = "grows with a GPU's memory, and the number of epochs " * question.batch_may_grow
+    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {grows}stays the same"
     if before == after:
         return of_batch
     number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
@@ -285,17 +297,6 @@ def interruption_note(sources: Sequence[Source]) -> str:
 def equal_work_text(unit: Unit | None) -> str:
     """What times mean on another number of GPUs, which do more or less in a step or cycle; an epoch is one everywhere."""
     return "" if unit in ("epoch", None) else f"; times are for the work of one {unit} here"
-
-
-def memory_notes(sources: Sequence[Source], answers: Sequence[Target], question: JobQuestion) -> list[str]:
-    """A sentence on the GPUs whose memory is too small for the job, if there are any."""
-    small, need = [answer.gpu for answer in answers if answer.fits is False], memory_of_job(sources, question)
-    if not small or need is None:
-        return []
-    gpus = ", ".join(small[:_MOST_NAMED]) + f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
-    # A user who says what it needs knows that.
-    has = "" if question.memory_bytes else f"has {need.bytes / GIB:.3g} GiB in use on a GPU and "
-    return [f"the job {has}does not fit into {gpus}"]
 
 
 def memory_of_job(sources: Sequence[Source], question: JobQuestion) -> MemoryNeed | None:

@@ -247,9 +247,9 @@ def rank_instances(
         if on_gpus is not None:
             count = min(count, machines)
             prediction = _in_machines(on_gpus(prediction, instance.count), machines, count)
-        row = _row(prediction, instance, limits, count, price, job_of)
-        if need is not None:
-            row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route in ("measured", "scaled")))
+        here = prediction.route in ("measured", "scaled")
+        fits = None if need is None else need.fits(catalog[instance.gpu], here=here)
+        row = _row(prediction, instance, limits, count * price, job_of, fits, count)
         reason = missed(row, limits)
         if reason is None and free is not None and free.get(instance.offer, 0) < row.instances:
             reason = "full"
@@ -333,31 +333,26 @@ def _row(
     prediction: Prediction,
     instance: Instance,
     limits: JobLimits,
-    count: int,
-    price: float,
+    usd_per_hour: float,
     job_of: Callable[[Prediction], WholeJob] | None,
+    fits: bool | None,
+    count: int,
 ) -> Placement:
-    job = None if job_of is None else job_of(prediction)
+    job, seconds = None if job_of is None else job_of(prediction), None
     if job is not None:
-        seconds: Estimate | None = job.seconds
-    elif prediction.seconds is None or prediction.low is None or prediction.high is None:
-        seconds = None
-    else:
+        seconds = job.seconds
+    elif prediction.seconds is not None and prediction.low is not None and prediction.high is not None:
         seconds = Estimate(prediction.seconds, prediction.low, prediction.high)
-    row = Placement(
-        instance, limits.market, count * price, prediction, seconds, job=job, instances=count, price_stale=instance.is_stale
+    elif limits.deadline_s is not None or limits.budget_usd is not None:
+        raise InputError(
+            "no epochs were found with enough confidence, so there are only ratios; --deadline and --budget need seconds"
+        )
+    row = Placement(instance, limits.market, usd_per_hour, prediction, seconds, fits, job=job, instances=count)
+    deadline, budget = (
+        None if limit is None or estimate is None else chance_within(estimate, limit)
+        for estimate, limit in ((row.seconds, limits.deadline_s), (row.usd, limits.budget_usd))
     )
-    if row.usd is None or row.seconds is None:
-        if limits.deadline_s is not None or limits.budget_usd is not None:
-            raise InputError(
-                "no epochs were found with enough confidence, so there are only ratios; --deadline and --budget need seconds"
-            )
-        return row
-    return replace(
-        row,
-        deadline_chance=None if limits.deadline_s is None else chance_within(row.seconds, limits.deadline_s),
-        budget_chance=None if limits.budget_usd is None else chance_within(row.usd, limits.budget_usd),
-    )
+    return replace(row, deadline_chance=deadline, budget_chance=budget, price_stale=instance.is_stale)
 
 
 def missed(row: Placement, limits: JobLimits) -> Reason | None:
