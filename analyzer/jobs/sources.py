@@ -301,7 +301,7 @@ def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
         except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
             return device
         if own != device:
-            raise InputError(f"the trace was recorded on {own.name}, but --gpu is {device.name}; leave out --gpu")
+            raise InputError(f"the trace was recorded on {own.name}, but the GPU that is given is {device.name}; leave it out")
     return device
 
 

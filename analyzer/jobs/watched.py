@@ -14,7 +14,7 @@ from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE
 from epochcast.analyzer.jobs.grouping import Group, Grouping
 from epochcast.analyzer.jobs.job import GpuUse, Job, said_once, use_of
 from epochcast.analyzer.jobs.predict import counted
-from epochcast.analyzer.jobs.sources import Source, notes_on, without_seconds
+from epochcast.analyzer.jobs.sources import Source, find_slowest, notes_on, without_seconds
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, State
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.static_gpu import gpu_of
@@ -164,11 +164,6 @@ def watched_job_json(job: WatchedJob) -> bytes:
     return _JOB.dump_json(job)
 
 
-def read_watched_job(text: bytes | str) -> WatchedJob:
-    """The job in JSON text of :func:`watched_job_json`; raises ValueError for anything else."""
-    return _JOB.validate_json(text)
-
-
 def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source], list[str]]:
     """The sources of a job's GPUs, and a sentence on each GPU that has none, or contradicts the others.
 
@@ -258,8 +253,8 @@ def sum_up(
     telling = [report for report in majority if report.detection.verdict == verdict]
     paces = {report.device.uuid: report.detection.period_s for report in telling if report.detection.period_s}
     slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
-    profiles = [source.profile for source in counted(sources) if source.profile.epoch_s is not None]
-    timed = max(profiles, key=lambda profile: profile.epoch_s or 0, default=None)
+    busy = counted(sources)
+    timed = find_slowest(busy).profile if busy else None
     models = list(dict.fromkeys(_model_or_none(report.device, catalog) or report.device.name for report in reports))
     lost = [report for report in reports if report.device.uuid in set(silent)]
     of_sources = [(source.name, note) for source in sources for note in source.notes]
