@@ -103,19 +103,16 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None, epochs: Kno
     if not path.endswith(".json"):
         trace = read_trace(path)
         return source_of(replace(trace, epochs=epochs or trace.epochs), path, catalog, gpu)
-    if gpu is not None:
-        raise InputError(f"{path!r} is a profile and already names its GPU; leave out --gpu")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no such profile file: {path!r}") from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{path!r} is not a readable profile: {error}") from error
-    try:
+    with _naming(path):
         profile = read_profile(content)
-    except ValueError as error:
-        raise InputError(f"{path!r}: {error}") from error
-    return Source(name=path, profile=profile, gpu=catalog.resolve(profile.gpu))
+        own = catalog.resolve(profile.gpu)
+        return Source(name=path, profile=profile, gpu=own if gpu is None else _agreed(own, catalog.resolve(gpu)))
 
 
 def read_sources(
@@ -300,9 +297,15 @@ def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
             own = catalog.resolve(one_name(trace.gpu) or trace.gpu)
         except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
             return device
-        if own != device:
-            raise InputError(f"the trace was recorded on {own.name}, but the GPU that is given is {device.name}; leave it out")
+        return _agreed(own, device)
     return device
+
+
+def _agreed(own: Gpu, given: Gpu) -> Gpu:
+    """The GPU that a file names, which was measured; raises InputError where the one that somebody states is another."""
+    if own != given:
+        raise InputError(f"recorded on {own.name}, but the GPU that is given is {given.name}; leave it out")
+    return own
 
 
 def notes_on(detection: Detection) -> list[str]:

@@ -92,7 +92,7 @@ def main() -> None:
     """Measure; print or write the table."""
     parser = options(__doc__)
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--first-seed", type=int, default=100, help="the limits in phase.py were chosen on seeds 0 to 7")
+    parser.add_argument("--first-seed", type=int, default=100, help="the limits in grouping.py were chosen on seeds 0 to 7")
     arguments = parser.parse_args()
     publish(ANALYZER, "grouping_by_phase", table(arguments.pairs, arguments.first_seed), write=arguments.write)
 

@@ -151,8 +151,9 @@ def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Ans
     gpus = ("--gpus", tmp_path / "gpus.toml")
     (row,) = answer("predict", profile, *gpus, "--target", "my gpu")["predictions"]
     assert row["gpu"] == "My GPU" and row["ratio"] < 1
-    said = refusal("predict", run, *gpus, "--gpu", "My GPU", "--target", "T4")
-    assert "the trace was recorded on T4, but the GPU that is given is My GPU; leave it out" in said
+    for own in (run, profile):
+        said = refusal("predict", own, *gpus, "--gpu", "My GPU", "--target", "T4")
+        assert said.endswith("': recorded on T4, but the GPU that is given is My GPU; leave it out\n")
     unknown = write_trace(replace(read_trace(run), gpu="A name of my own"), tmp_path / "unknown.parquet")
     mine = answer("predict", unknown, *gpus, "--gpu", "My GPU", "--target", "T4")
     assert mine["gpus"][0]["profile"]["gpu"] == "My GPU" and mine["predictions"][0]["ratio"] > 0.8
