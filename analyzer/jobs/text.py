@@ -45,7 +45,9 @@ def recommendation_text(job: Job, *, everything: bool = False) -> str:
     lines = [_fill(line) for line in lines if line]
     if not rows:
         return "\n".join([*lines, *_nearest(recommended.left_out)])
-    lines += [_fill(f"{sentence}.") for sentence in job.idle_at_boundaries]  # which no other GPU makes shorter
+    cycle = job.here.cycle
+    if everything or (cycle is not None and (cycle.boundary_idle_s or 0.0) > cycle.period_s / 2):  # no other GPU shortens it
+        lines += [_fill(f"{sentence}.") for sentence in job.idle_at_boundaries]
     lines.append(_table(job, recommended, everything=everything))
     if everything:
         return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.notes])
