@@ -35,7 +35,7 @@ from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
     from epochcast.analyzer.jobs.job import Job
-    from epochcast.analyzer.jobs.placement import Placement
+    from epochcast.analyzer.jobs.rank import Placement
 
 Floats = NDArray[np.float64]
 

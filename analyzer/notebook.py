@@ -5,6 +5,7 @@ Results print as the commands do, show as a table in notebooks, and have ``to_fr
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 import pandas as pd
 
-from epochcast.analyzer.cli.backend_command import question_of
-from epochcast.analyzer.cli.quantities import Duration
+from epochcast.analyzer.cli.backend_command import argument_name, options_of, question_of
+from epochcast.analyzer.cli.shared_options import Duration
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
 from epochcast.analyzer.jobs.job import answer_job
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.jobs.questions import PREDICTION, RECOMMENDATION_OF_FILES, SOURCE, JobQuestion
+from epochcast.analyzer.jobs.rank import Placement
 from epochcast.analyzer.jobs.sources import Source, add_description, is_profile, read_source, sources_of_traces
 from epochcast.analyzer.traces.job_traces import checked_epochs, detect_together, labelled, read_job, with_known_epochs
 from epochcast.analyzer.traces.known_epochs import known_epochs
@@ -46,15 +47,22 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
+# The commands' words for what has another name here.
+_ARGUMENTS = {
+    option.opts[0]: f"{argument_name(option)}="
+    for option in options_of(JobQuestion, *SOURCE, *PREDICTION, *RECOMMENDATION_OF_FILES)
+} | {"--epoch-time": "epoch_time=", "--epochs-from": "epochs_from="}
+
+
 def _in_one_sentence(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """The function, whose InputError is ours for whichever room it comes from."""
+    """The function, whose InputError is ours for whichever room it comes from, and names arguments instead of options."""
 
     @wraps(function)
     def called(*arguments: Given.args, **named: Given.kwargs) -> Answer:
         try:
             return function(*arguments, **named)
-        except (DetectorInputError, RegressorInputError) as error:
-            raise InputError(str(error)) from error
+        except (InputError, DetectorInputError, RegressorInputError) as error:
+            raise InputError(re.sub(r"--[a-z-]+", lambda option: _ARGUMENTS.get(option[0], option[0]), str(error))) from error
         except click.BadParameter as error:  # of a quantity
             raise InputError(error.message) from error
 
@@ -131,7 +139,7 @@ class Predictions(_Result):
         return len(self.answer.predictions)
 
     def __repr__(self) -> str:
-        from epochcast.analyzer.jobs.prediction_text import prediction_text
+        from epochcast.analyzer.jobs.text import prediction_text
 
         return plain("\n".join([prediction_text(self.answer), *(f"note: {note}" for note in self.answer.notes)]))
 
@@ -167,7 +175,7 @@ class Recommendations(Predictions):
         return len(self.placements)
 
     def __repr__(self) -> str:
-        from epochcast.analyzer.jobs.recommendation_text import recommendation_text
+        from epochcast.analyzer.jobs.text import recommendation_text
 
         return plain(recommendation_text(self.answer))
 

@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, field, fields, replace
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -44,6 +44,10 @@ _INSTANCE = re.compile(
 
 _MEMORY = re.compile(r"(.+?)[\s_-]+(\d{1,4})\s*gi?b", re.I)
 _THREADS_PER_WARP = 32
+
+# By choice: of four letters one may be wrong in a name that a misspelt one is taken for; so many of them are said.
+_ALIKE, _MOST_ALIKE = 0.7, 3
+
 # What a driver appends to the GPU that a laptop's chip or a virtual GPU is made of: "RTX 4080 Laptop GPU", "GRID A100-10C".
 _PART_OF = re.compile(r"(?:nvidia\s+)?(?:grid\s+)?(.+?)(?:\s+(?:laptop|mobile)(?:\s+gpu)?(?:\s+\d+\s*gb)?|-\d+[qcab])", re.I)
 _MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
@@ -217,9 +221,10 @@ class Catalog(dict[str, Gpu]):
             hint = " (AWS and Google Cloud rent the first)" if names[0] == usual else ""
             raise InputError(f"GPU name {name!r} is ambiguous; write {_either(names)}{hint}")
         inside = [gpu.name for known, gpu in self._by_key.items() if len(key) > 3 and key in known]
-        # 0.5 by choice: the library's is 0.6.
-        close = begins + inside or [self._by_key[known].name for known in get_close_matches(key, self._by_key, cutoff=0.5)]
-        remedy = f"did you mean {_either(dict.fromkeys(close))}?" if close else "epochcast gpus lists the names"
+        alike = {known: SequenceMatcher(None, key[: len(known)], known[: len(key)]).ratio() for known in self._by_key}
+        near = sorted((known for known in alike if key and alike[known] >= _ALIKE), key=lambda known: -alike[known])
+        close = dict.fromkeys(begins + inside or [self._by_key[known].name for known in near])
+        remedy = f"did you mean {_either(list(close)[:_MOST_ALIKE])}?" if close else "epochcast gpus lists the names"
         own = f"your own GPU: --gpus FILE, a TOML file with a table [[gpu]] with {', '.join(_REQUIRED)}"
         raise InputError(f"unknown GPU {name!r}; {remedy} ({own})")
 

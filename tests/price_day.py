@@ -11,8 +11,8 @@ PRICE_DAY = date(2026, 11, 26)
 @pytest.fixture(scope="session", autouse=True)
 def price_day() -> Iterator[date]:
     """Ages of prices count from `PRICE_DAY`."""
-    from epochcast.analyzer.jobs.prices import price_age
+    from epochcast.analyzer.jobs import prices
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(price_age, "today", lambda: PRICE_DAY)
+        patch.setattr(prices, "today", lambda: PRICE_DAY)
         yield PRICE_DAY

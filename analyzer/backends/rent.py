@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epochcast.analyzer.jobs.prices import Instance, is_stale, price_age, stale_note
+from epochcast.analyzer.jobs.prices import Instance, stale_note
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Rent:
     @property
     def is_stale(self) -> bool:
         """Whether its price is older than a year today."""
-        return is_stale(self.instance, price_age.today())
+        return self.instance.is_stale
 
     def usd(self, seconds: float) -> float:
         """USD for so many seconds."""
@@ -55,5 +55,4 @@ def cheapest_rent(instances: Sequence[Instance], gpu: str, gpus: int, gpus_per_n
 
 def price_notes(rents: Sequence[Rent | None]) -> list[str]:
     """What is to be said of prices that are old."""
-    old = stale_note({rent.instance.offer: rent.instance for rent in rents if rent is not None}.values(), price_age.today())
-    return [] if old is None else [old]
+    return stale_note({rent.instance.offer: rent.instance for rent in rents if rent is not None}.values())

@@ -12,13 +12,10 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.quantities import Duration, MemorySize
+from epochcast.analyzer.cli.shared_options import Duration, MemorySize
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.plugins import Backend, Settings
-from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Http, Option, Question, sentence
-from epochcast.common.settings_file import read_toml
 
 _FILE = click.Path(path_type=Path)
 
@@ -32,6 +29,10 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         kind: the backend, or what measures or fits for one, which has the same parts.
         predicts: whether it predicts: it may have a table in a configuration.
     """
+    from epochcast.analyzer.plain_json import plain_json  # what commands that only have options of a question need not load
+    from epochcast.analyzer.plugins.answer import Answer
+    from epochcast.common.settings_file import read_toml
+
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
         raise InputError(f"the backend {kind.name} has no command; use it over HTTP (`epochcast serve`)")
@@ -88,7 +89,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)
 
 
-def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
+def options_of(question: type[Question], *names: str) -> list[click.Option]:
     """The options of some fields, for a command that is written by hand."""
     return [_option(name, question.model_fields[name]) for name in names]
 
@@ -107,7 +108,7 @@ def question_of(kind: type[_Asked], given: Mapping[str, Any], arguments: Collect
     options = {name: _option(name, field) for name, field in kind.model_fields.items()}
     names = {name: option.opts[0] for name, option in options.items()}
     if arguments:
-        said = {name: name if options[name].multiple else names[name].lstrip("-").replace("-", "_") for name in arguments}
+        said = {name: argument_name(options[name]) for name in arguments}
         if unknown := sorted(given.keys() - said.values()):
             raise InputError(f"there is no argument {unknown[0]!r}; there are {', '.join(said.values())}")
         given = {name: _argument(options[name], given[own]) for name, own in said.items() if own in given}
@@ -118,6 +119,11 @@ def question_of(kind: type[_Asked], given: Mapping[str, Any], arguments: Collect
     except ValidationError as error:
         base = {name: option.type.base for name, option in options.items() if isinstance(option.type, Duration | MemorySize)}
         raise InputError(sentence(error, {name: f"{said}{base.get(name, '')}" for name, said in names.items()})) from error
+
+
+def argument_name(option: click.Option) -> str:
+    """What an option is called in Python; one that repeats is the field itself."""
+    return str(option.name) if option.multiple else option.opts[0].lstrip("-").replace("-", "_")
 
 
 def _argument(option: click.Option, value: Any) -> Any:

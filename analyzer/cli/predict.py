@@ -11,10 +11,10 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of, question_of
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, known_epochs_options
 from epochcast.analyzer.jobs.job import answer_job, job_json
-from epochcast.analyzer.jobs.prediction_text import prediction_text
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import PREDICTION, SOURCE, JobQuestion
 from epochcast.analyzer.jobs.sources import add_description, read_sources
+from epochcast.analyzer.jobs.text import prediction_text
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import load_predictor

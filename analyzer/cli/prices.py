@@ -14,16 +14,22 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, prices_option
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import Instance, is_stale, load_instances, price_age, stale_note
-from epochcast.analyzer.jobs.prices.price_list import OF_SKYPILOT, download_price_list, is_address, read_price_list
-from epochcast.analyzer.jobs.prices.price_table import instances_of, load_to_update, write_instances
-from epochcast.analyzer.jobs.prices.skypilot_catalog import read_skypilot_catalog
-from epochcast.analyzer.jobs.prices.skypilot_names import CLOUDS
+from epochcast.analyzer.jobs.prices import (
+    OF_SKYPILOT,
+    Instance,
+    download_price_list,
+    instances_of,
+    is_address,
+    load_instances,
+    read_price_list,
+    stale_note,
+    write_instances,
+)
 from epochcast.analyzer.tables import table
 from epochcast.analyzer.words import count
 from epochcast.regressor import Catalog, load_catalog
 
-_HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
+_HEADER = ("instance", "cloud", "region", "GPU", "on demand per hour", "spot per hour", "vCPUs", "host GiB", "priced")
 
 
 @click.group(cls=Group)
@@ -42,23 +48,22 @@ def list_prices(prices: Path | None, gpu: str | None, gpus: Path | None, as_json
     \b
     Example: epochcast prices list --gpu T4
     """
-    catalog, today = load_catalog(gpus), price_age.today()
+    catalog = load_catalog(gpus)
     instances, notes = load_instances(prices, catalog)
     if gpu is not None:
         name = catalog.resolve(gpu).name
         instances = [instance for instance in instances if instance.gpu == name]
-    for note in filter(None, [*notes, stale_note(instances, today)]):
-        terminal.note(note)
+    terminal.notes([*notes, *stale_note(instances)])
     if as_json:
         click.echo(json.dumps({"prices": TypeAdapter(list[Instance]).dump_python(list(instances), mode="json")}, indent=2))
     elif instances:
-        terminal.say(table(_HEADER, [_row(instance, today) for instance in instances]))
+        terminal.say(table(_HEADER, [_row(instance) for instance in instances]))
     else:
         terminal.note(f"no instance of the price table has the {name}")
     return 0 if instances else 1
 
 
-def _row(instance: Instance, today: date) -> tuple[str, ...]:
+def _row(instance: Instance) -> tuple[str, ...]:
     usd, spot = ("-" if price is None else f"${price:,.3f}" for price in (instance.usd_per_hour, instance.spot_usd_per_hour))
     return (
         instance.name,
@@ -69,7 +74,7 @@ def _row(instance: Instance, today: date) -> tuple[str, ...]:
         spot,
         "-" if instance.vcpus is None else f"{instance.vcpus:g}",
         "-" if instance.memory is None else f"{instance.memory / 2**30:g}",
-        f"{(today - instance.date).days}{', stale' * is_stale(instance, today)}",
+        f"{instance.date}{', stale' * instance.is_stale}",
     )
 
 
@@ -111,11 +116,10 @@ def update_prices(source: str, cloud: str | None, day: datetime | None, gpus: Pa
     else:
         instances, notes = instances_of(read, source, catalog)
     clouds = {instance.cloud for instance in instances}
-    before = load_to_update(out, catalog) if out.exists() else []
+    before = instances_of(read_price_list(out), str(out), catalog, to_update=True)[0] if out.exists() else []
     kept = [instance for instance in before if instance.cloud not in clouds]
     write_instances(out, [*kept, *instances])
-    for note in notes:
-        terminal.note(note)
+    terminal.notes(notes)
     old, new = (
         {each.offer: (each.usd_per_hour, each.spot_usd_per_hour) for each in some if each.cloud in clouds}
         for some in (before, instances)
@@ -132,12 +136,14 @@ def update_prices(source: str, cloud: str | None, day: datetime | None, gpus: Pa
 def _read_skypilot(
     read: pd.DataFrame, source: str, catalog: Catalog, cloud: str | None, day: date | None
 ) -> tuple[list[Instance], list[str]]:
-    if cloud not in CLOUDS:
+    from epochcast.analyzer.jobs.skypilot import CLOUDS, read_skypilot_catalog
+
+    if cloud not in CLOUDS.split(", "):
         said = "is missing" if cloud is None else f"is {cloud!r}"
-        raise InputError(f"--cloud {said}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
+        raise InputError(f"--cloud {said}; name whose list it is, one of SkyPilot's clouds: {CLOUDS}")
     if day is None and not is_address(source):
         raise InputError(f"{source} does not say how old its prices are; give the day it was downloaded: --date YYYY-MM-DD")
-    if day is not None and day > price_age.today():
+    if day is not None and day > date.today():
         raise InputError(f"--date is {day}, after today; give the day on which the list was downloaded")
     origin = source if is_address(source) else f"skypilot-org/skypilot-catalog:{cloud}/vms.csv"
-    return read_skypilot_catalog(read, source, cloud, catalog, source=origin, day=day or price_age.today())
+    return read_skypilot_catalog(read, source, cloud, catalog, source=origin, day=day or date.today())

@@ -18,13 +18,11 @@ from epochcast.analyzer.cli.shared_options import (
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import answer_job, job_json
 from epochcast.analyzer.jobs.predict import resolve_targets
-from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.prices.inventory import load_inventory
+from epochcast.analyzer.jobs.prices import load_instances, load_inventory
 from epochcast.analyzer.jobs.questions import RECOMMENDATION_OF_FILES, SOURCE, JobQuestion
 from epochcast.analyzer.jobs.rank import time_of
-from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text, target_lines
-from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import add_description, read_sources
+from epochcast.analyzer.jobs.text import job_title, recommendation_text, target_lines
 from epochcast.analyzer.jobs.verdict import may_be_better
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
@@ -109,6 +107,8 @@ def recommend(
         click.echo(job_json(job, indent=2).decode())
         return job.status
     if form == "skypilot" and rows:
+        from epochcast.analyzer.jobs.skypilot import resources_yaml
+
         # What costs about as much is worth falling back on where the best cannot be had.
         best = recommended.verdict.best or rows[0]
         if not best.instance.cloud:

@@ -1,15 +1,91 @@
-"""Options that several commands have, each with one name and one meaning."""
+"""Options that several commands have, each with one name and one meaning, and types of options that take a unit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
-from epochcast.analyzer.cli.quantities import Duration
+_PART = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
+
+
+class _Quantity(click.ParamType[float]):
+    """A number in base units; a bare one is in ``unit``, text may name another, and several parts add up (1h30m)."""
+
+    what: ClassVar[str]
+    metavar: ClassVar[str]
+    examples: ClassVar[str]
+    base: ClassVar[str]
+    units: ClassVar[Mapping[str, float]]  # by lower-case name
+
+    def __init__(self, unit: str, *, above: float | None = None) -> None:
+        self.unit, self._above = unit, above
+        self.name = f"{self.what} (a bare number: {unit})"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click; the number is in seconds, or bytes."""
+        try:
+            number = float(value) * self.units[self.unit.lower()]
+        except ValueError:
+            number = self._with_units(str(value).lower())
+            if number != number:  # nan: it could not be read
+                self.fail(f"{value!r} is no {self.what}; give {self.unit}, or name the unit: {self.examples}", param, ctx)
+        if self._above is not None and not number > self._above:
+            self.fail(f"{value} is not above {self._above:g}", param, ctx)
+        return number
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """See click."""
+        return self.metavar
+
+    def _with_units(self, text: str) -> float:
+        """In base units; nan for what is no such text."""
+        total, place = 0.0, 0
+        while (part := _PART.match(text, place)) and part[2] in self.units:
+            total += float(part[1]) * self.units[part[2]]
+            place = part.end()
+        return total if place and not text[place:].strip() else float("nan")
+
+
+class Duration(_Quantity):
+    """A length of time: ``10h``, ``90 min``, ``1h30m``."""
+
+    what, metavar = "duration", "TIME"
+    base = " in seconds"
+    examples = "10h, 90m, 45s, 2d"
+    units: ClassVar[Mapping[str, float]] = {
+        name: seconds
+        for seconds, names in (
+            (1e-3, "ms"),
+            (1, "s sec secs second seconds"),
+            (60, "m min mins minute minutes"),
+            (3600, "h hr hrs hour hours"),
+            (86400, "d day days"),
+        )
+        for name in names.split()
+    }
+
+
+class MemorySize(_Quantity):
+    """An amount of memory: ``24GiB``, ``24G`` (the same, as GNU's tools read it), ``24GB`` (powers of ten)."""
+
+    what, metavar = "amount of memory", "SIZE"
+    base = " in bytes"
+    examples = "24GiB, 24G, 800MiB"
+    units: ClassVar[Mapping[str, float]] = {
+        "b": 1,
+        "bytes": 1,
+        **{
+            f"{prefix}{suffix}": base**power
+            for power, prefix in enumerate("kmgt", start=1)
+            for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
+        },
+    }
+
 
 _PATH = click.Path(path_type=Path)
 

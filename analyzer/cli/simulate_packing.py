@@ -19,8 +19,7 @@ from epochcast.analyzer.backends.occupancy.packing.simulation import (
     summarise,
 )
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.quantities import MemorySize
-from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.cli.shared_options import MemorySize, gpus_option, json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.tables import seconds_text, table

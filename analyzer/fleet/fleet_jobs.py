@@ -8,9 +8,7 @@ from itertools import islice
 
 from epochcast.analyzer.fleet.finding import JobSpan
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
-from epochcast.analyzer.jobs.clusters import SAME_START_S, Group
-from epochcast.analyzer.jobs.grouping import grouped
-from epochcast.analyzer.jobs.phase import MOST_APART
+from epochcast.analyzer.jobs.grouping import MOST_APART, SAME_START_S, Group, grouped
 from epochcast.analyzer.telemetry.gpu_report import Report
 
 # Stretches that are looked at together; next to them those are held that may still get company.

@@ -19,16 +19,15 @@ from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.cycles import waits
+from epochcast.analyzer.jobs.grouping import LEAST_EPOCHS
 from epochcast.analyzer.jobs.job import Job, seen_work
-from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.predict import comparable, count_gpus
-from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.prices import rented
 from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import Placement
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import Source, find_slowest
-from epochcast.analyzer.jobs.summary import sources_of, sum_up
-from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, watched_job_json
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, sources_of, sum_up, watched_job_json
 from epochcast.detector import cycle_of
 
 # Jobs that go to a worker together, about a second of work, and stretches of them: with each batch goes the model, 2.5 MB.

@@ -13,7 +13,8 @@ from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows
 from epochcast.analyzer.jobs.cycles import second_job
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.jobs.rhythm import rhythm_of
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, reported
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDevice, Report
+from epochcast.analyzer.traces.detection_json import reported
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, detect
 from epochcast.detector import InputError as DetectorError
@@ -154,7 +155,7 @@ def _report(
     return Report(
         device=device,
         state="searching" if detection is None or detection.verdict == "none" else "answered",
-        detection=reported(detection),
+        detection=NOTHING if detection is None else reported(detection),
         job_since=since,
         epochs_seen=epochs,
         profile=profile,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Finding, JobSpan
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.prices import Rented, rented
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.regressor.profile_json import profile_json

@@ -12,8 +12,7 @@ from typing import Any
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job, answer_job
-from epochcast.analyzer.jobs.prices import Instance, Offer, load_instances
-from epochcast.analyzer.jobs.prices.inventory import load_inventory
+from epochcast.analyzer.jobs.prices import Instance, Offer, load_instances, load_inventory
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import rank_instances
 from epochcast.analyzer.jobs.sources import Source

@@ -9,46 +9,66 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import NO_STEP, Throughput, open_text
-from epochcast.analyzer.jobs.gpu_use import GpuUse, use_of
-from epochcast.analyzer.jobs.memory import MemoryNeed
+from epochcast.analyzer.jobs.cycles import LEAST_SHARE, NO_STEP, Throughput, open_text, throughput, waits
 from epochcast.analyzer.jobs.predict import (
     Target,
-    batch_note,
+    answer_notes,
     comparable,
     count_gpus,
-    memory_notes,
-    most_memory,
-    precision_note,
     predict_job,
     resolve_targets,
     sensor_notes,
-    type_note,
 )
-from epochcast.analyzer.jobs.prices import Instance, Offer
-from epochcast.analyzer.jobs.prices.rented import Rented
+from epochcast.analyzer.jobs.prices import Instance, Offer, Rented, usd_per_hour
 from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import Work
 from epochcast.analyzer.jobs.recommend import Recommendation, recommend_job
 from epochcast.analyzer.jobs.sources import (
     GpuOfJob,
     Source,
-    add_own_gpus,
     find_slowest,
-    set_gpus,
-    throughput_of,
-    wait_sentences,
     without_seconds,
 )
-from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.words import count, length, plain
-from epochcast.regressor import LatencyPredictor
+from epochcast.detector import Cycle
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.pipelines import Pipeline, Predictor
-from epochcast.regressor.precision import Precision, likely_precisions
+from epochcast.regressor.precision import Precision, likely_precisions, overall_flop_utilization
+
+_REASONS = {
+    "power_cap": "power cap",
+    "thermal": "heat",
+    "hardware_thermal": "heat, by the hardware",
+    "power_brake": "power supply",
+    "board_limit": "limit of the board",
+    "reliability": "limit of the voltage",
+    "clock_setting": "a clock that somebody set",
+}
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """Of all GPUs of a job; None for each that their telemetry does not show.
+
+    Attributes:
+        ofu: share of their peak of matrix products, 0..1, mean.
+        held_idle_s: seconds of the job in which their memory was held and nothing ran, sum.
+        held_idle_usd: what these cost; None also where the price of what they run on is not known.
+        throttled: reason -> share of time in which it held the clocks down, 0..1, mean.
+        reduced_clock: a sentence on the reason that holds them down most; None below 1 % of the time.
+    """
+
+    ofu: float | None
+    held_idle_s: float | None
+    held_idle_usd: float | None
+    throttled: dict[str, float] | None
+    reduced_clock: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +162,21 @@ def answer_job(
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
     kept, not_counted, doubts = comparable(read)
-    sources = set_gpus(kept, gpus and count_gpus(read, gpus))
-    catalog = add_own_gpus(predictor.catalog, sources)
-    if catalog is not predictor.catalog:
+    number = count_gpus(read, gpus) if gpus else max([len(kept), *(source.profile.gpus for source in kept)])
+    sources = [replace(source, profile=replace(source.profile, gpus=number)) for source in kept]
+    catalog = predictor.catalog
+    if own_gpus := {source.gpu.name: source.gpu for source in sources if source.gpu.name not in catalog}:
+        catalog = Catalog([*catalog.values(), *own_gpus.values()])  # that only the traces know
         predictor = replace(predictor, catalog=catalog)
     slowest = find_slowest(sources)
     place_of_slowest = sources.index(slowest)
     per_step = question.samples_per_step, question.tokens_per_step
-    need = None if question.memory_bytes is None else MemoryNeed(question.memory_bytes)
     if work is None and question.epochs is not None:
         work = Work(question.epochs, question.startup_s or 0.0)
-    rate = throughput_of(slowest, *per_step)
+    cycles = () if slowest.detection is None else slowest.detection.cycles
+    if slowest.detection is None and slowest.profile.unit == "step" and slowest.profile.epoch_s is not None:
+        cycles = (Cycle("step", slowest.profile.epoch_s, 1.0, "the profile's unit", None, None),)
+    rate = throughput(cycles, *per_step)
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job]
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
     if work is not None:
@@ -167,45 +191,22 @@ def answer_job(
     names, of_names = (None, []) if question.targets is None else resolve_targets(catalog, question.targets)
     notes += of_names
     targets, of_gpus = predict_job(
-        predictor,
-        catalog,
-        sources,
-        None if recommend else names,
-        None if work is None else work.epochs,
-        target_gpus=question.target_gpus,
-        batch_may_grow=question.batch_may_grow,
-        need=need,
-        rate=rate,
-        grams_per_kwh=question.carbon_intensity,
+        predictor, sources, None if recommend else names, None if work is None else work.epochs, question, rate
     )
-    if isinstance(predictor, LatencyPredictor):
-        notes += [precision_note(slowest, targets), type_note(slowest)]
-    else:
-        notes.append(predictor.note(slowest.profile))
-    notes.append(batch_note(sources, targets, batch_may_grow=question.batch_may_grow))
-    notes += memory_notes(sources, targets, need)
-    recommendation, usd_per_hour, usd_per_gpu_hour = None, None, None
+    notes += answer_notes(predictor, sources, slowest, targets, question)
+    recommendation, hourly_usd, usd_per_gpu_hour = None, None, None
     if not recommend:
         notes += sensor_notes(sources, targets, catalog)
     else:
         recommendation, of_renting = recommend_job(
-            sources,
-            targets,
-            predictor,
-            instances,
-            question,
-            names,
-            on=on,
-            free=free,
-            work=work,
-            need=need or most_memory(sources),
-            rate=rate,
-            untimed=untimed or "",
+            sources, targets, predictor, instances, question, names, on=on, free=free, work=work, rate=rate, untimed=untimed
         )
         notes += of_renting
         if not recommendation.on.assumed:
             usd_per_gpu_hour = recommendation.on.usd_per_gpu_hour
-            usd_per_hour = None if recommendation.current is None else recommendation.current.usd_per_hour
+            hourly_usd = None if recommendation.current is None else recommendation.current.usd_per_hour
+    if waits(cycles) and hourly_usd is None:
+        hourly_usd = usd_per_hour([source.gpu.name for source in read], instances)
     several = len(sources) > 1
     return Job(
         pipeline=predictor.pipeline,
@@ -216,7 +217,7 @@ def answer_job(
         precision=likely_precisions(slowest.profile, slowest.gpu)[0],
         throughput=rate,
         use=use_of(sources, [source.profile for source in read], usd_per_gpu_hour),
-        idle_at_boundaries=tuple(map(plain, wait_sentences(slowest, read, instances, usd_per_hour))),
+        idle_at_boundaries=tuple(map(plain, waits(cycles, hourly_usd))),
         epochs=None if work is None else work.epochs,
         predictions=tuple(targets),
         recommendation=recommendation,
@@ -275,3 +276,44 @@ def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
         more = f" and {number - 3} more" if number > 3 else ""
         lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
     return lines
+
+
+def use_of(sources: Sequence[Source], profiles: Sequence[Profile | None], usd_per_gpu_hour: float | None) -> GpuUse:
+    """Return how well a job uses its GPUs.
+
+    Args:
+        sources: its GPUs that count.
+        profiles: of all of its GPUs, also those that do nothing; None for an unknown one, and then nobody knows the sum.
+        usd_per_gpu_hour: each GPU's share of the price of what it runs on; None where that is not known.
+    """
+    used = [ofu for source in sources if (ofu := overall_flop_utilization(source.profile, source.gpu)) is not None]
+    idle = [None if profile is None else profile.held_idle_s for profile in profiles]
+    known = [seconds for seconds in idle if seconds is not None]
+    held_idle_s = sum(known) if known and len(known) == len(idle) else None
+    shares: dict[str, list[float]] = {}
+    for source in sources:
+        for reason, share in (source.profile.throttled or {}).items():
+            shares.setdefault(reason, []).append(share)
+    throttled = {reason: mean(each) for reason, each in shares.items()} or None
+    return GpuUse(
+        ofu=mean(used) if used else None,
+        held_idle_s=held_idle_s,
+        held_idle_usd=None if held_idle_s is None or usd_per_gpu_hour is None else held_idle_s / 3600 * usd_per_gpu_hour,
+        throttled=throttled,
+        reduced_clock=_reduced_clock(sources, throttled),
+    )
+
+
+def _reduced_clock(sources: Sequence[Source], throttled: dict[str, float] | None) -> str | None:
+    """``11 % of an epoch at reduced clock: power cap (SM clock at 91 % of its highest)``; reasons overlap, so it is one."""
+    reason, share = max((throttled or {}).items(), key=lambda item: item[1], default=("", 0.0))
+    if share < LEAST_SHARE:
+        return None
+    clocks = [
+        source.profile.metrics["sm_clock"]["mean"] / source.gpu.boost_clock
+        for source in sources
+        if "sm_clock" in source.profile.metrics
+    ]
+    of = "an epoch" if all(source.profile.unit == "epoch" for source in sources) else "the time"
+    clock = f" (SM clock at {100 * mean(clocks):.0f} % of its highest)" if clocks else ""
+    return f"{100 * share:.0f} % of {of} at reduced clock: {_REASONS[reason]}{clock}"

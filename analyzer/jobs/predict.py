@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import Throughput, idle_at
-from epochcast.analyzer.jobs.emissions import grams_of
-from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.words import length
-from epochcast.regressor import Catalog, Prediction
+from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Prediction, Profile
 from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.job import JobTime, estimate_job
@@ -21,6 +19,7 @@ from epochcast.regressor.prediction import Estimate
 from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.questions import JobQuestion
     from epochcast.regressor.pipelines import Predictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
@@ -37,6 +36,39 @@ _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 
 _MOST_NAMED = 8
 
 _UNITS = ("epoch", "cycle", "step", None)  # from what says most
+
+
+GIB = 2.0**30
+
+# Error correction on GDDR6 leaves a T4 or an A10G 92 % of its nominal memory (15 109 of 16 384, 22 731 of 24 576 MiB).
+_USABLE = 0.92
+
+# TensorFlow and JAX take nearly all memory at startup, regardless of the model's need (research: 91 to 98 % on four GPUs).
+_RESERVED = 0.9
+
+_JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """GPU memory of a job.
+
+    Attributes:
+        bytes: the most that was in use, or what the user says.
+        reserved: nearly all of the source's memory was in use: perhaps it was only reserved, and less would do.
+    """
+
+    bytes: float
+    reserved: bool = False
+
+    def fits(self, gpu: Gpu, *, here: bool = False) -> bool | None:
+        """Whether the job runs in the memory of ``gpu``; None where that is not known.
+
+        ``here``: the job was seen on it, and took there what it took; but a user can say more than there is.
+        """
+        if self.bytes <= (1.0 if here else _USABLE) * gpu.memory:
+            return True
+        return None if self.reserved else False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,29 +186,21 @@ def resolve_targets(catalog: Catalog, names: Sequence[str]) -> tuple[list[str], 
 
 def predict_job(
     predictor: Predictor,
-    catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,
     epochs: int | None,
-    *,
-    target_gpus: int | None = None,
-    batch_may_grow: bool = False,
-    need: MemoryNeed | None = None,
-    rate: Throughput | None = None,
-    grams_per_kwh: float | None = None,
+    question: JobQuestion,
+    rate: Throughput | None,
 ) -> tuple[list[Target], list[tuple[Prediction, ...]]]:
     """Predict the job of these GPUs on each target, fastest first.
 
     Args:
-        predictor, catalog: how to predict, and the GPUs.
+        predictor: how to predict, and between which GPUs.
         sources: of `comparable`.
         targets: names in the catalogue; None: all of it.
         epochs: of the whole job, to answer for that too.
-        target_gpus: of each target; None: as many as the job has.
-        batch_may_grow: with the memory of the target; else the batch stays.
-        need: memory per GPU; None takes the most that a source used.
+        question: what is assumed of the targets, and of the job.
         rate: of the job here.
-        grams_per_kwh: of the electricity [g CO2e/kWh].
 
     Returns:
         The targets, and of each source its own predictions, in the same order.
@@ -184,15 +208,15 @@ def predict_job(
 
     def moved(source: Source) -> dict[str, Prediction]:
         predictions = predictor.predict(source.profile, targets)
-        if batch_may_grow:
+        if question.batch_may_grow:
             predictions = [predictor.with_larger_batch(prediction, source.gpu) for prediction in predictions]
-        if target_gpus is not None:
-            predictions = [predictor.on_gpus(prediction, target_gpus) for prediction in predictions]
+        if question.target_gpus is not None:
+            predictions = [predictor.on_gpus(prediction, question.target_gpus) for prediction in predictions]
         return {prediction.gpu: prediction for prediction in predictions}
 
-    by_source, need = [moved(source) for source in sources], need or most_memory(sources)
+    by_source, need = [moved(source) for source in sources], memory_of_job(sources, question)
     answers = [
-        _target(catalog, sources, [moved_to[gpu] for moved_to in by_source], epochs, need, rate, grams_per_kwh)
+        _target(predictor.catalog[gpu], sources, [moved_to[gpu] for moved_to in by_source], epochs, need, rate, question)
         for gpu in by_source[0]
     ]
     answers.sort(key=_pace)
@@ -210,8 +234,30 @@ def sensor_notes(sources: Sequence[Source], answers: Sequence[Target], catalog: 
     ]
 
 
-def precision_note(job: Source, answers: Sequence[Target]) -> str:
-    """A sentence on the precision of a job, by its slowest GPU: what says it, or how far apart the likely ones are."""
+def answer_notes(
+    predictor: Predictor, sources: Sequence[Source], slowest: Source, answers: Sequence[Target], question: JobQuestion
+) -> list[str]:
+    """A sentence on each thing that answers rest on: the job's precision, type, batch and memory."""
+    profile, need = slowest.profile, memory_of_job(sources, question)
+    if isinstance(predictor, LatencyPredictor):
+        kind = f"the job is taken for {'inference' if profile.inference else 'training'} of type {profile.type}"
+        if profile.type is None:
+            kind = "the type of the job is not known, so the answers are the mean over types; state it"
+        elif profile.group:
+            kind += f", of the family {profile.group}"
+        notes = [_precision_note(slowest, answers), kind, _batch_note(sources, answers, question)]
+    else:
+        notes = [predictor.note(profile), _batch_note(sources, answers, question)]
+    small = [answer.gpu for answer in answers if answer.fits is False]
+    if small and need is not None:
+        more = f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
+        # A user who says what it needs knows that.
+        has = "" if question.memory_bytes else f"has {need.bytes / GIB:.3g} GiB in use on a GPU and "
+        notes.append(f"the job {has}does not fit into {', '.join(small[:_MOST_NAMED])}{more}")
+    return notes
+
+
+def _precision_note(job: Source, answers: Sequence[Target]) -> str:
     likely, reason = likely_precisions(job.profile, job.gpu)
     assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
     if len(likely) == 1:
@@ -228,21 +274,11 @@ def precision_note(job: Source, answers: Sequence[Target]) -> str:
     return f"precision not known{shown}{differ}; state it{assumed}"
 
 
-def type_note(job: Source) -> str:
-    """A sentence on what kind of job the answers are of."""
-    profile = job.profile
-    if profile.type is None:
-        return "the type of the job is not known, so the answers are the mean over types; state it"
-    of = f"{'inference' if profile.inference else 'training'} of type {profile.type}"
-    return f"the job is taken for {of}, of the family {profile.group}" if profile.group else f"the job is taken for {of}"
-
-
-def batch_note(sources: Sequence[Source], answers: Sequence[Target], *, batch_may_grow: bool) -> str:
-    """A sentence on what is assumed of the number of GPUs and of the batch."""
+def _batch_note(sources: Sequence[Source], answers: Sequence[Target], question: JobQuestion) -> str:
     profile = sources[0].profile
     before, after = profile.gpus, answers[0].gpus if answers else profile.gpus
-    batch = "grows with a GPU's memory, and the number of epochs stays the same" if batch_may_grow else "stays the same"
-    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    grows = "grows with a GPU's memory, and the number of epochs " * question.batch_may_grow
+    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {grows}stays the same"
     if before == after:
         return of_batch
     number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
@@ -263,33 +299,23 @@ def equal_work_text(unit: Unit | None) -> str:
     return "" if unit in ("epoch", None) else f"; times are for the work of one {unit} here"
 
 
-def memory_notes(sources: Sequence[Source], answers: Sequence[Target], need: MemoryNeed | None = None) -> list[str]:
-    """A sentence on the GPUs whose memory is too small for the job, if there are any; ``need`` as `predict_job` has it."""
-    small, used = [answer.gpu for answer in answers if answer.fits is False], most_memory(sources)
-    if not small:
-        return []
-    gpus = ", ".join(small[:_MOST_NAMED]) + f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
-    if need is not None or used is None:  # the user knows what it is
-        return [f"the job does not fit into {gpus}"]
-    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {gpus}"]
-
-
-def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """The job's memory need on the GPU that it fills most; None if no source shows it."""
+def memory_of_job(sources: Sequence[Source], question: JobQuestion) -> MemoryNeed | None:
+    """What is said of the job's memory per GPU, else what it takes where it fills a GPU most; None if no source shows it."""
+    if question.memory_bytes is not None:
+        return MemoryNeed(question.memory_bytes)
     needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
     return max(needs, key=lambda need: need.bytes, default=None)
 
 
 def _target(
-    catalog: Catalog,
+    target: Gpu,
     sources: Sequence[Source],
     predictions: Sequence[Prediction],
     epochs: int | None,
     need: MemoryNeed | None,
     rate: Throughput | None,
-    grams_per_kwh: float | None,
+    question: JobQuestion,
 ) -> Target:
-    target = catalog[predictions[0].gpu]
     slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
     there = predictions[slowest]
     pairs = list(zip(sources, predictions, strict=True))
@@ -308,7 +334,7 @@ def _target(
         energy=energy,
         job=job,
         job_joules=of_job,
-        grams_co2e=grams_of(joules if job is None else of_job, grams_per_kwh),
+        grams_co2e=grams_of(joules if job is None else of_job, question.carbon_intensity),
         fits=None if need is None else need.fits(target, here=any(source.gpu == target for source in sources)),
         throughput=None if rate is None else rate.times_as_long(there.ratio),
     )
@@ -324,3 +350,18 @@ def _sum(energies: Sequence[Energy | None]) -> Energy | None:
     for other in others:
         total = None if total is None or other is None else total.plus(other)
     return total
+
+
+def grams_of(joules: Estimate | None, grams_per_kwh: float | None) -> Estimate | None:
+    """Carbon dioxide equivalents [g] of an energy; None where one of the two is not known."""
+    return None if joules is None or grams_per_kwh is None else joules.times(grams_per_kwh / _JOULES_PER_KWH)
+
+
+def memory_need(profile: Profile, gpu: Gpu) -> MemoryNeed | None:
+    """What the job took on its source ``gpu``; None where the trace has no ``memory_used``."""
+    used = profile.metrics.get("memory_used")
+    if used is None:
+        return None
+    free = profile.metrics.get("memory_free")
+    total = gpu.memory if free is None else used["max"] + free["min"]
+    return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * total)

@@ -8,26 +8,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.jobs.cycles import Throughput
-from epochcast.analyzer.jobs.emissions import add_emissions
-from epochcast.analyzer.jobs.memory import MemoryNeed
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note
-from epochcast.analyzer.jobs.prices import Instance, Offer, price_age, stale_note
-from epochcast.analyzer.jobs.prices.rented import Rented, rented_now
+from epochcast.analyzer.jobs.predict import MemoryNeed, Target, equal_work_text, interruption_note, memory_of_job
+from epochcast.analyzer.jobs.prices import Instance, Offer, Rented, rented_now, stale_note
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.rank import (
-    MISSED,
     JobLimits,
     LeftOut,
     Objective,
+    Placement,
+    WholeJob,
+    Work,
+    add_emissions,
     comparable_prices,
     cost_of,
+    figures_of,
+    missed_text,
+    plan_trial,
     rank_instances,
     time_of,
+    whole_job,
 )
 from epochcast.analyzer.jobs.sources import Source, find_slowest
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob, Work, plan_trial, whole_job
 from epochcast.regressor import Prediction
 
 if TYPE_CHECKING:
@@ -83,31 +85,16 @@ def recommend_job(
     on: Rented | None,
     free: Mapping[Offer, int] | None,
     work: Work | None,
-    need: MemoryNeed | None,
     rate: Throughput | None,
-    untimed: str,
+    untimed: str | None,
 ) -> tuple[Recommendation, list[str]]:
-    """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job` calls it.
+    """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job`, which has the rest, calls it.
 
-    Args:
-        sources, targets: of `predict_job`, for all GPUs of the catalogue.
-        predictor: that made them.
-        instances: what can be rented.
-        question: what to keep, and to rank by.
-        wanted: GPUs of the catalogue, to rank only these; None: all.
-        on: what the job runs on; None: what the question says, else the cheapest with its GPU is assumed.
-        free: how many of each offer can be had; None: all of them.
-        work: what is to be done; None ranks by ratios.
-        need: memory per GPU; None where that is not known.
-        rate: of the job here.
-        untimed: why there is no work.
-
-    Returns:
-        The recommendation, and a sentence on each thing that a reader should know.
-
-    Raises:
-        InputError: as `rank_instances` and `whole_job` do.
+    ``targets`` are of `predict_job`, for all GPUs of the catalogue; ``wanted``: GPUs to rank only these. Without ``work``, for
+    which ``untimed`` says why, ratios are ranked. Returns a sentence on each thing that a reader should know, too. Raises
+    InputError as `rank_instances` and `whole_job` do.
     """
+    need = memory_of_job(sources, question)
     gpus, machines = sources[0].profile.gpus, question.machines
     objective, limits = question.objective or "cost", question.limits
     by_gpu = {target.gpu: target for target in targets}
@@ -156,7 +143,7 @@ def recommend_job(
     terms = Terms(
         objective,
         limits,
-        untimed if work is None else work.name,
+        (untimed or "") if work is None else work.name,
         here=job_of(own).seconds.value if work and own else 1.0,
         assumed=on.assumed,
         at_most_slower=question.at_most_slower,
@@ -167,6 +154,9 @@ def recommend_job(
         trial=trial if work else None,
     )
     verdict = judge(comparable_prices(rows), current, terms)
+    if not rows:
+        why = f"{missed_text(left_out)}; loosen a limit" if left_out else "the price table has none with these GPUs"
+        verdict = replace(verdict, text=f"{verdict.text}: {why}")
     best = verdict.best
     elsewhere = [row for row in rows if row.instance.gpu != here.gpu.name] if predictor.pipeline == "paper" else []
     if elsewhere and all(row.prediction.by_data_sheet for row in elsewhere):
@@ -175,10 +165,10 @@ def recommend_job(
         verdict = replace(
             verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why, best=best
         )
-    notes = _notes(sources, rows, left_out, need, on, limits)
-    value = cost_of if objective == "cost" else time_of
+    notes = _notes(sources, rows, need, on, limits)
+    value, _ = figures_of(objective)
     if any(row.price_stale and value(row) <= value(rows[0]) for row in rows):  # a stale price would have decided, or had to
-        notes += filter(None, [stale_note([row.instance for row in rows], price_age.today())])
+        notes += stale_note(row.instance for row in rows)
     full = [excluded.placement for excluded in left_out if excluded.reason == "full" and excluded.placement]
     if full:
         ideal = judge(comparable_prices([*rows, *full]), current, terms).best
@@ -193,16 +183,11 @@ def recommend_job(
 def _notes(
     sources: Sequence[Source],
     rows: Sequence[Placement],
-    left_out: Sequence[LeftOut],
     need: MemoryNeed | None,
     on: Rented,
     limits: JobLimits,
 ) -> list[str]:
     gpus, unit, notes = sources[0].profile.gpus, sources[0].profile.unit, list(on.notes)
-    if not rows:
-        reasons = [excluded.reason for excluded in left_out]
-        why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
-        notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):
         notes.append(
             f"the job has {gpus} GPU{'s' * (gpus > 1)} now and would use all GPUs of an instance, scaling as measured jobs did "

@@ -7,27 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
+from epochcast.analyzer.jobs.cycles import REASONS, open_text, second_job
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
-from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.prices.rented import usd_per_hour
-from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.telemetry.gpu_report import reported
-from epochcast.analyzer.traces.detection_json import DetectionJson
+from epochcast.analyzer.traces.detection_json import DetectionJson, reported
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
 from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.analyzer.words import one_name
 from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import overall_flop_utilization
 from epochcast.regressor.profile_json import read_profile
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.jobs.questions import JobQuestion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,19 +103,16 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None, epochs: Kno
     if not path.endswith(".json"):
         trace = read_trace(path)
         return source_of(replace(trace, epochs=epochs or trace.epochs), path, catalog, gpu)
-    if gpu is not None:
-        raise InputError(f"{path!r} is a profile and already names its GPU; leave out --gpu")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no such profile file: {path!r}") from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{path!r} is not a readable profile: {error}") from error
-    try:
+    with _naming(path):
         profile = read_profile(content)
-    except ValueError as error:
-        raise InputError(f"{path!r}: {error}") from error
-    return Source(name=path, profile=profile, gpu=catalog.resolve(profile.gpu))
+        own = catalog.resolve(profile.gpu)
+        return Source(name=path, profile=profile, gpu=own if gpu is None else _agreed(own, catalog.resolve(gpu)))
 
 
 def read_sources(
@@ -137,8 +134,6 @@ def read_sources(
     sources, notes = (
         sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
     )
-    if gpu is not None and (nearest := catalog.nearest(gpu)):
-        notes = [*notes, f"{gpu} is not known: it is taken for the nearest that is, {nearest.name}"]
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
@@ -174,9 +169,7 @@ def sources_of_traces(
         counts = odd is None or (own.period_s is not None if job.period_s is None else shows(own, job))
         shared = None if second_job(job) else second_job(own)
         notes = [*([odd] if odd and counts else []), *([shared] if shared else [])]
-        with _naming(name):
-            profile, detection = profile_of(trace, catalog, gpu, _of_job(own, job))
-        sources.append(_source(once, name, catalog, profile, detection, notes, None if counts else odd))
+        sources.append(source_of(once, name, catalog, gpu, _of_job(own, job), notes=notes, odd=None if counts else odd))
     return sources, [*known, *([APART] if job is None else notes_on(job))]
 
 
@@ -194,41 +187,27 @@ def source_of(
     gpu: str | None = None,
     detection: Detection | None = None,
     pipeline: Pipeline = "default",
+    *,
+    notes: Sequence[str] | None = None,
+    odd: str | None = None,
 ) -> Source:
     """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``.
 
-    ``detection`` is that of the trace, where it is known.
+    ``detection`` is that of the trace, where it is known; ``notes`` are on it, else those of `notes_on`.
     """
-    notes: list[str] = []
+    known: list[str] = []
     with _naming(name):
         if detection is None and trace.epochs is not None and device_of(trace, catalog, gpu):
             found = JobDetection(None, (detect_epochs(trace.time, trace.metrics(), pipeline),), {})
-            checked, notes = checked_epochs(found, [trace])
+            checked, known = checked_epochs(found, [trace])
             detection = checked.gpus[0]
         profile, detection = profile_of(trace, catalog, gpu, detection, pipeline)
-    return _source(trace, name, catalog, profile, detection, [*notes, *notes_on(detection)])
-
-
-def _source(
-    trace: Trace,
-    name: str,
-    catalog: Catalog,
-    profile: Profile,
-    detection: Detection,
-    notes: Sequence[str],
-    odd: str | None = None,
-) -> Source:
+    device, named = gpu_of(profile.gpu, trace.static, catalog), gpu or trace.gpu or ""
+    taken = catalog.nearest(named) == device
+    nearest = [f"{named} is not known: it is taken for the nearest that is, {device.name}"] * taken
     of_batch = [f"its batch, {profile.batch:g}, is from its configuration"] if profile.batch else []
-    notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *of_batch, *notes]
-    return Source(
-        name=name,
-        profile=profile,
-        gpu=gpu_of(profile.gpu, trace.static, catalog),
-        notes=tuple(notes),
-        detection=detection,
-        odd=odd,
-        job=trace.job,
-    )
+    said = (*trace.notes, *nearest, *of_batch, *known, *(notes_on(detection) if notes is None else notes))
+    return Source(name=name, profile=profile, gpu=device, notes=said, detection=detection, odd=odd, job=trace.job)
 
 
 @contextmanager
@@ -281,41 +260,9 @@ def without_seconds(profile: Profile) -> Profile:
     return replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
 
 
-def set_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:
-    """The sources of one job on so many GPUs; None: as many as there are, or as a profile says."""
-    number = gpus or max([len(sources), *(source.profile.gpus for source in sources)])
-    return [replace(source, profile=replace(source.profile, gpus=number)) for source in sources]
-
-
-def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
-    """`throughput` of the source's job; of a profile's only where its unit is a step."""
-    cycles = () if source.detection is None else source.detection.cycles
-    if source.detection is None and source.profile.unit == "step" and source.profile.epoch_s is not None:
-        cycles = (Cycle("step", source.profile.epoch_s, 1.0, "the profile's unit", None, None),)
-    return throughput(cycles, samples_per_step, tokens_per_step)
-
-
 def find_slowest(sources: Sequence[Source]) -> Source:
     """The one with the longest epochs, or cycles, or steps."""
     return max(sources, key=lambda source: source.profile.epoch_s or 0.0)
-
-
-def wait_sentences(
-    job: Source, sources: Sequence[Source], instances: Sequence[Instance], usd: float | None = None
-) -> list[str]:
-    """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table."""
-    cycles = () if job.detection is None else job.detection.cycles
-    if not waits(cycles):
-        return []
-    if usd is None:
-        usd = usd_per_hour([source.gpu.name for source in sources], instances)
-    return waits(cycles, usd)
-
-
-def add_own_gpus(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
-    """The catalogue and the GPUs that only the traces know, which can then be predicted from, and for."""
-    own = {source.gpu.name: source.gpu for source in sources if source.gpu.name not in catalog}
-    return Catalog([*catalog.values(), *own.values()]) if own else catalog
 
 
 def profile_of(
@@ -336,27 +283,29 @@ def profile_of(
 
 
 def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
-    """The GPU named in a trace or by ``gpu``; raises InputError for none that is known."""
-    name = trace.gpu if gpu is None else gpu
-    if name is None:
-        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (gpu= over HTTP)")
-    if trace.source == "host" and gpu is None:
-        raise InputError(f"the trace is of a CPU ({name}), but predictions need a GPU's telemetry; record on a GPU")
-    return gpu_of(name, trace.static, catalog)
+    """The GPU that a trace names, or ``gpu`` where it names none that the catalogue knows.
+
+    Raises InputError for none that is known, and where ``gpu`` is another than the trace's own, which was measured.
+    """
+    if trace.source == "host":
+        raise InputError(f"the trace is of a CPU ({trace.gpu}), but predictions need a GPU's telemetry; record on a GPU")
+    if gpu is None and trace.gpu is None:
+        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (over HTTP: gpu)")
+    device = gpu_of(gpu or trace.gpu or "", trace.static, catalog)
+    if gpu is not None and trace.gpu is not None:
+        try:
+            own = catalog.resolve(one_name(trace.gpu) or trace.gpu)
+        except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
+            return device
+        return _agreed(own, device)
+    return device
 
 
-def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
-    """A sentence where the trace names another GPU than the one that is counted."""
-    if trace.gpu is None:
-        return ()
-    nearest = catalog.nearest(trace.gpu)
-    if nearest is not None and nearest.name == gpu:
-        return (f"{trace.gpu} is not known: it is taken for the nearest that is, {gpu}",)
-    try:
-        recorded_on = gpu_of(trace.gpu, trace.static, catalog).name
-    except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
-        return ()
-    return () if recorded_on == gpu else (f"the trace names {recorded_on} as its GPU; --gpu overrides it with {gpu}",)
+def _agreed(own: Gpu, given: Gpu) -> Gpu:
+    """The GPU that a file names, which was measured; raises InputError where the one that somebody states is another."""
+    if own != given:
+        raise InputError(f"recorded on {own.name}, but the GPU that is given is {given.name}; leave it out")
+    return own
 
 
 def notes_on(detection: Detection) -> list[str]:

@@ -7,9 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.prices import price_age
-from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, chance_within, cost_of, missed, time_of
+from epochcast.analyzer.jobs.rank import (
+    JobLimits,
+    Objective,
+    Placement,
+    Reason,
+    chance_within,
+    cost_of,
+    figures_of,
+    missed,
+    time_of,
+)
 from epochcast.analyzer.words import between, count, length, money
 from epochcast.regressor.prediction import Estimate
 
@@ -98,7 +106,7 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
         terms: what to weigh by.
     """
     if not rows:
-        return Verdict("none", "No instance qualifies: each breaks a limit or is too small; loosen a limit")
+        return Verdict("none", "No instance qualifies")
     broken = None if now is None else missed(now, terms.limits)
     if now is not None and broken is not None:
         return _leave(rows, now, broken, terms)
@@ -110,11 +118,11 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     if slower is not None and cost_of(slower) >= (1 - EQUAL) * cheap:
         slower = None
     if now is None:
-        return _choose(best, slower, allowed, terms)
+        return _choose(best, slower, rows, allowed, terms)
     if best is None:
         why = f"all else takes more than {terms.at_most_slower:g} times as long"
         return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
-    value = cost_of if by_cost else time_of
+    value, _ = figures_of(terms.objective)
     saved, certain = value(now) - value(best), _is_certain(best, now, terms)
     trial = None if certain or terms.trial is None else terms.trial(best)
     trial_s = 0.0 if trial is None else trial[1]
@@ -160,7 +168,7 @@ def pick(rows: Sequence[Placement], objective: Objective) -> Placement | None:
 
     A GPU that only its data sheet is known of is picked where no measured one is among ``rows``.
     """
-    value, other = (cost_of, time_of) if objective == "cost" else (time_of, cost_of)
+    value, other = figures_of(objective)
     pool = [row for row in rows if not row.prediction.by_data_sheet] or rows
     least = min(map(value, pool), default=0.0)
     equal = [row for row in pool if value(row) <= (1 + EQUAL) * least]
@@ -172,19 +180,26 @@ def may_be_better(row: Placement, best: Placement, objective: Objective) -> bool
     return _chance(row, best, objective) >= 1 - _CERTAIN or _chance(best, row, objective) <= _CERTAIN
 
 
-def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[Placement], terms: Terms) -> Verdict:
+def _choose(
+    best: Placement | None, slower: Placement | None, rows: Sequence[Placement], allowed: Sequence[Placement], terms: Terms
+) -> Verdict:
     """Where what the job runs on now has no price."""
     if best is None:
         text = f"Stay: all that can be rented takes more than {terms.at_most_slower:g} times as long"
         return Verdict("stay", text, slower=slower)
-    superlative = "cheapest" if terms.objective == "cost" else "fastest"
+    superlative = "the cheapest" if terms.objective == "cost" else "the fastest"
+    value, _ = figures_of(terms.objective)
+    if slower is not None:
+        superlative += f" that takes up to {terms.at_most_slower:g} times as long"
+    elif any(value(row) < value(best) for row in rows if best.prediction.by_data_sheet or not row.prediction.by_data_sheet):
+        superlative = f"among {superlative}"  # of what is equal in it, the better in the other
     amount = ""
     if best.seconds is not None and best.usd is not None:
         amount = f": {_amount(best)} for {terms.job}"
     elif terms.objective == "cost":
         amount = f": {money(cost_of(best))} for an hour of its present work"
-    text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
-    unknown = "what the job runs on now has no known price; state it"
+    text = f"{best.title} is probably {superlative}{amount}{_doubts(best, None, terms)}"
+    unknown = "what the job runs on now has no known price"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
 
 
@@ -228,7 +243,7 @@ def _is_certain(best: Placement, now: Placement, terms: Terms) -> bool:
 
 def _chance(best: Placement, now: Placement, objective: Objective) -> float:
     """That the job costs (or takes) less there than now; only the part that is spent in epochs varies."""
-    value, ratio = cost_of if objective == "cost" else time_of, best.prediction
+    value, ratio = figures_of(objective)[0], best.prediction
     fixed = best.job.fixed_s / best.seconds.value if best.job is not None and best.seconds else 0.0
     most = (value(now) / value(best) - fixed) / (1 - fixed)
     return (
@@ -277,7 +292,7 @@ def _doubts(best: Placement | None, now: Placement | None, terms: Terms) -> str:
 
 def _beside(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
     """What costs as much and is slower, and what may be better by its data sheet (`_sheet`)."""
-    value = cost_of if terms.objective == "cost" else time_of
+    value, _ = figures_of(terms.objective)
     said = []
     rivals = [row for row in allowed if row.hardware != best.hardware and not row.prediction.by_data_sheet]
     rival = min(rivals, key=value, default=None)
@@ -289,7 +304,7 @@ def _beside(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
 
 def _sheet(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
     """What may be better by its data sheet; it is never named instead of what was measured."""
-    value = cost_of if terms.objective == "cost" else time_of
+    value, _ = figures_of(terms.objective)
     sheets = [row for row in allowed if row.prediction.by_data_sheet and value(row) < (1 - EQUAL) * value(best)]
     if not sheets or best.prediction.by_data_sheet:
         return ""
@@ -311,7 +326,7 @@ def _stay(now: Placement, terms: Terms) -> str:
 
 
 def _is_old(row: Placement) -> bool:
-    return (price_age.today() - row.instance.date).days > _FRESH_DAYS
+    return row.instance.age_days > _FRESH_DAYS
 
 
 def _chance_text(chance: float) -> str:

@@ -16,7 +16,8 @@ from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
 from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen
 from epochcast.analyzer.live.thinned_samples import ThinnedSamples
 from epochcast.analyzer.telemetry import Rows
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report, reported
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, NOTHING, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.traces.detection_json import reported
 from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, Epoch
@@ -140,7 +141,7 @@ class GpuWatch:
         report = Report(
             device=self.device,
             state="searching" if self._stream is None else self._stream.state,
-            detection=reported(self._detection),
+            detection=NOTHING if self._detection is None else reported(self._detection),
             job_since=self._job_since,
             epochs_seen=self._known.seen,
             epochs=tuple(epoch for epoch in self._known.newest[-MOST_EPOCHS:] if epoch.job_since == self._job_since),

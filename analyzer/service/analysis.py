@@ -20,8 +20,7 @@ from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
-from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob, sources_of, watch_gpu
 from epochcast.analyzer.live.health import WatcherReport, problems_of
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore, StoredReports

@@ -14,16 +14,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.clusters import Group
+from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.job import Job, seen_work
 from epochcast.analyzer.jobs.predict import count_gpus
-from epochcast.analyzer.jobs.prices import Market
-from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.prices import Market, Rented, rented
 from epochcast.analyzer.jobs.questions import JobQuestion
+from epochcast.analyzer.jobs.rank import Work
 from epochcast.analyzer.jobs.sources import Source, find_slowest
-from epochcast.analyzer.jobs.summary import sources_of, sum_up
-from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
-from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, sources_of, sum_up
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 

@@ -13,7 +13,7 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.rank import Placement
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.live.metrics import Value, catalog, families

@@ -177,17 +177,6 @@ MOST_EPOCHS = 100
 NOTHING = Detection("none", None, None, (), 0.0, "track", "wall")
 """What is reported before anything was found."""
 
-
-def reported(detection: Detection | None) -> Detection:
-    """What a report holds of what was found, without arrays and epochs (`EpochRecord`); None: nothing yet."""
-    if detection is None:
-        return NOTHING
-    # That of the best candidate, where none was good enough, says nothing of an answer.
-    confidence = 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0)
-    jobs = tuple(replace(job, epochs=()) for job in detection.jobs)
-    return replace(detection, confidence=confidence, epochs=(), jobs=jobs, scores={})
-
-
 _REPORT, _EPOCH = TypeAdapter(Report), TypeAdapter(EpochRecord)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, create_model
@@ -46,3 +47,11 @@ DetectionJson = Annotated[
 def detection_json(detection: Detection, first_sample: float) -> dict[str, Any]:
     """A detection as JSON values; ``first_sample``: unix seconds of the trace's first."""
     return _document(detection, first_sample=first_sample).model_dump(mode="json")
+
+
+def reported(detection: Detection) -> Detection:
+    """What reports and answers hold of what was found, without arrays and epochs."""
+    # That of the best candidate, where none was good enough, says nothing of an answer.
+    confidence = 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0)
+    jobs = tuple(replace(job, epochs=()) for job in detection.jobs)
+    return replace(detection, confidence=confidence, epochs=(), jobs=jobs, scores={})

@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.prices.price_table import load_instances
+from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace

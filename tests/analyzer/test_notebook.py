@@ -156,7 +156,8 @@ def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
         "precision is 'fp99'": lambda: epochcast.read(frame, precision="fp99"),
         "'soon' is no duration": lambda: epochcast.read(frame, epoch_time="soon"),
         "no such file: 'no.csv'": lambda: epochcast.read(frame, epochs_from="no.csv"),
-        "does not say which GPU": lambda: epochcast.read(frame).predict("H100"),
+        "does not say which GPU it was recorded on; name it with gpu= ": lambda: epochcast.read(frame).predict("H100"),
+        "recorded on T4, but the GPU that is given is A10G": lambda: epochcast.read(run, gpu="A10G").predict("H100"),
         "memory in bytes is 2.1": lambda: job.recommend(memory="2000T"),
         "there is no argument 'mem'; there are epochs, objective, spot": lambda: job.recommend(mem=1),
         "targets is 5": lambda: job.predict(5),  # type: ignore[arg-type]

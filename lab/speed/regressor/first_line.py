@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.jobs.rank import JobLimits, cost_of, rank_instances, time_of
+from epochcast.analyzer.jobs.rank import JobLimits, Work, cost_of, plan_trial, rank_instances, time_of, whole_job
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, EQUAL, Terms, judge
-from epochcast.analyzer.jobs.whole_job import Work, plan_trial, whole_job
 from epochcast.regressor import LatencyPredictor, Prediction
 from epochcast.regressor.recipes import DefaultRecipe
 from lab.evaluate.latency.fastest_gpu import MeasuredProfile

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from epochcast.analyzer.traces.trace import read_trace, write_trace
 from epochcast.regressor.profile_json import profile_json, read_profile
 
 from ...my_gpu import MY_GPU
@@ -145,14 +146,17 @@ def test_a_whole_job_with_its_energy(stalled: str, answer: Answer, text: Text) -
     assert "178 s of stalls" in text("recommend", stalled, "--epochs", "90", "--all")
 
 
-def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Answer) -> None:
+def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Answer, refusal: Text) -> None:
     (tmp_path / "gpus.toml").write_text(MY_GPU)
     gpus = ("--gpus", tmp_path / "gpus.toml")
     (row,) = answer("predict", profile, *gpus, "--target", "my gpu")["predictions"]
     assert row["gpu"] == "My GPU" and row["ratio"] < 1
-    mine = answer("predict", run, *gpus, "--gpu", "My GPU", "--target", "T4")
+    for own in (run, profile):
+        said = refusal("predict", own, *gpus, "--gpu", "My GPU", "--target", "T4")
+        assert said.endswith("': recorded on T4, but the GPU that is given is My GPU; leave it out\n")
+    unknown = write_trace(replace(read_trace(run), gpu="A name of my own"), tmp_path / "unknown.parquet")
+    mine = answer("predict", unknown, *gpus, "--gpu", "My GPU", "--target", "T4")
     assert mine["gpus"][0]["profile"]["gpu"] == "My GPU" and mine["predictions"][0]["ratio"] > 0.8
-    assert any("names T4 as its GPU; --gpu overrides it with My GPU" in note for note in mine["notes"])
     prices = tmp_path / "prices.csv"
     prices.write_text(
         "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.cli.quantities import Duration, MemorySize
+from epochcast.analyzer.cli.shared_options import Duration, MemorySize
 
 from .all_commands import commands
 

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from epochcast.analyzer.charts import BLUE, cost_figure, page_svg, save_figure
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.rank import Placement
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
 

@@ -13,7 +13,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.job import Job, answer_job
-from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.prices import Rented, rented
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.watched import JobPlan

@@ -14,7 +14,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.detected_profile import profile_of_detection
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.memory import GIB
+from epochcast.analyzer.jobs.predict import GIB
 from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Cycle, Detection, Epoch

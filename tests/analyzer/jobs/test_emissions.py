@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.emissions import CarbonIntensity, of_region
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
+from epochcast.analyzer.jobs.rank import CarbonIntensity, Placement, of_region
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.profile_json import read_profile
 
@@ -37,7 +36,7 @@ def row(answer: Any, name: str, region: str) -> Placement:
 
 
 def test_every_grid_has_a_source_a_year_and_an_intensity_that_a_grid_can_have() -> None:
-    text = resources.files("epochcast.analyzer.jobs.prices").joinpath("grids.csv").read_text(encoding="utf-8")
+    text = resources.files("epochcast.analyzer.jobs").joinpath("grids.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     assert len({(one["cloud"], one["region"]) for one in rows}) == len(rows) >= 60
     assert all(one["source"].count("@") == 1 and one["year"] == "2025" and one["place"] for one in rows)

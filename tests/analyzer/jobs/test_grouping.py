@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.jobs.clusters import Group
-from epochcast.analyzer.jobs.grouping import group, grouped
-from epochcast.analyzer.jobs.phase import in_step
+from epochcast.analyzer.jobs.grouping import Group, group, grouped, in_step
 from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Owner, Report
 
 from .made_reports import BEGAN, report

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from epochcast.analyzer.jobs.clusters import Group
-from epochcast.analyzer.jobs.summary import sources_of, sum_up
-from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
+from epochcast.analyzer.jobs.grouping import Group
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, sources_of, sum_up
 from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.detector import Cycle
 from epochcast.regressor import load_catalog

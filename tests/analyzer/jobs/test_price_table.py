@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import Instance, is_stale, load_instances, stale_note
-from epochcast.analyzer.jobs.prices.price_table import write_instances
+from epochcast.analyzer.jobs.prices import STALE_DAYS, Instance, load_instances, stale_note, write_instances
 from epochcast.regressor import load_catalog
+
+from ...price_day import PRICE_DAY
 
 CATALOG = load_catalog()
 HEADER = "cloud,instance,gpu,count,region,usd_per_hour,source,date\n"
@@ -132,16 +133,13 @@ def test_prices_older_than_a_year_are_stale_and_a_sentence_says_so() -> None:
     def priced(day: date) -> Instance:
         return Instance("aws", "x", "T4", 1, "r", 1.0, "page", day)
 
-    today = date(2026, 6, 1)
-    fresh, old, older = (priced(today - timedelta(days=days)) for days in (365, 366, 1000))
-    assert [is_stale(one, today) for one in (fresh, old, older)] == [False, True, True]
-    assert stale_note([fresh], today) is None
-    assert stale_note([], today) is None
-    sentence = stale_note([old, fresh, older], today)
-    assert sentence is not None
-    assert sentence.startswith("2 of 3 prices are older than a year (the oldest of 2023-09-05), and ranked after all newer")
+    fresh, old, older = (priced(PRICE_DAY - timedelta(days=days)) for days in (STALE_DAYS, STALE_DAYS + 1, 1000))
+    assert [one.is_stale for one in (fresh, old, older)] == [False, True, True]
+    assert stale_note([fresh]) == stale_note([]) == []
+    (sentence,) = stale_note([old, fresh, older])
+    assert sentence.startswith("2 of 3 prices are older than a year (the oldest of 2024-03-01), and ranked after all newer")
     assert "epochcast prices update" in sentence
-    assert "and none is newer" in (stale_note([old], today) or "")
+    assert "and none is newer" in stale_note([old])[0]
 
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)

@@ -1,12 +1,13 @@
 """``epochcast prices update``: from a file or an address, what it shows, and that a failure loses nothing."""
 
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epochcast.analyzer.jobs.prices import load_instances, price_age
+from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.telemetry import endpoint
 from epochcast.regressor import load_catalog
 
@@ -47,7 +48,7 @@ def test_a_list_of_skypilot_comes_from_an_address_and_is_of_today(
     assert "2 prices of aws (2 added" in text("prices", "update", "--from", url, "--cloud", "aws", "--out", out)
     assert asked == [("/catalogs/v9/aws/vms.csv", {"ref": ["main"]})]
     for one in load_instances(out, load_catalog())[0]:
-        assert (one.source, one.date) == (url, price_age.today())
+        assert (one.source, one.date) == (url, date.today())
 
 
 def _without_end() -> Iterator[bytes]:

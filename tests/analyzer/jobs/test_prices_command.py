@@ -39,7 +39,7 @@ def test_list_shows_prices_and_their_age(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["prices", "list", "--gpu", "g4dn"]) == 0
     out, err = capsys.readouterr()
     header, *rows = out.splitlines()
-    assert header.split("  ")[0] == "instance" and header.endswith("days old")
+    assert header.split("  ")[0] == "instance" and header.endswith("priced")
     assert rows and all("T4" in row for row in rows)
     stale = [row for row in rows if row.endswith(", stale")]
     assert 0 < len(stale) < len(rows), "of the shipped table an Azure price is"

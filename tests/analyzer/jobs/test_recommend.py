@@ -8,12 +8,10 @@ from datetime import date
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
-from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.predict import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.questions import JobQuestion
-from epochcast.analyzer.jobs.rank import JobLimits, LeftOut, chance_within, rank_instances
-from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
+from epochcast.analyzer.jobs.rank import JobLimits, LeftOut, Placement, WholeJob, Work, chance_within, rank_instances, whole_job
 from epochcast.regressor import Prediction, Profile, load_catalog
 from epochcast.regressor.prediction import Estimate
 

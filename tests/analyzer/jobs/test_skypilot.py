@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance, load_instances
-from epochcast.analyzer.jobs.prices.skypilot_names import gpu_name
-from epochcast.analyzer.jobs.skypilot import resources_yaml
+from epochcast.analyzer.jobs.rank import Placement
+from epochcast.analyzer.jobs.skypilot import gpu_name, resources_yaml
 from epochcast.regressor import Prediction, load_catalog
 from epochcast.regressor.prediction import Estimate
 

@@ -8,10 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.prices.price_list import read_price_list
-from epochcast.analyzer.jobs.prices.skypilot_catalog import read_skypilot_catalog
-from epochcast.analyzer.jobs.prices.skypilot_names import accelerators_of, gpu_name
+from epochcast.analyzer.jobs.prices import Instance, read_price_list
+from epochcast.analyzer.jobs.skypilot import accelerators_of, gpu_name, read_skypilot_catalog
 from epochcast.regressor import load_catalog
 
 CATALOG = load_catalog()

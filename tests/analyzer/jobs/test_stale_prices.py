@@ -10,9 +10,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.prices import Instance
-from epochcast.analyzer.jobs.prices.price_age import STALE_DAYS
-from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.prices import STALE_DAYS, Instance, rented
 from epochcast.analyzer.jobs.questions import JobQuestion, example_profile
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile_json import read_profile

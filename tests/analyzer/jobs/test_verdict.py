@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.prices import Instance, price_age
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs import prices
+from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, Placement, WholeJob
 from epochcast.analyzer.jobs.verdict import Terms, Verdict, judge
-from epochcast.analyzer.jobs.whole_job import WholeJob
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
 
@@ -20,7 +19,7 @@ HERE_S = 36_000.0
 
 @pytest.fixture(autouse=True)
 def _today(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(price_age, "today", lambda: TODAY)
+    monkeypatch.setattr(prices, "today", lambda: TODAY)
 
 
 def row(gpu: str, ratio: float, usd: float, width: float = 1.2, route: str = "speeds", fits: bool | None = True) -> Placement:
@@ -204,4 +203,7 @@ def test_more_gpus_of_the_same_instance() -> None:
 def test_without_a_price_or_an_instance_there_is_nothing_to_compare() -> None:
     answer = first_line(row("A10G", 0.5, 1.0), now=None)
     assert answer.action == "choose" and answer.text.startswith("aws with-A10G (A10G) is probably the cheapest: $5.00 in 5")
+    equal, slow = (first_line(row("A10G", 0.5, 1.0), other, now=None) for other in (row("L40S", 0.9, 0.55), row("L4", 3, 0.1)))
+    assert "A10G (A10G) is probably among the cheapest: $5.00" in equal.text
+    assert "A10G (A10G) is probably the cheapest that takes up to 1.5 times as long: $5.00" in slow.text
     assert judge([], NOW, Terms("cost", JobLimits(), "it", HERE_S)).action == "none"

@@ -15,8 +15,7 @@ from epochcast.analyzer.corpus.training_data import labelled_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs import sources
 from epochcast.analyzer.jobs.cycles import NO_STEP
-from epochcast.analyzer.jobs.prices import load_instances
-from epochcast.analyzer.jobs.prices.rented import usd_per_hour
+from epochcast.analyzer.jobs.prices import load_instances, usd_per_hour
 from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job

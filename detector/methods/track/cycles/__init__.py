@@ -223,14 +223,18 @@ def _sentence(event: CycleEvent, mean: MeanCycle, seconds: float, does: TraceAct
     parts = []
     if event.other:
         changes = ", ".join(_change(name, ratio) for name, ratio in list(mean.changes.items())[:NAMED])
-        parts.append(f"other work for {event.other * seconds:.2g} s ({changes})")
+        parts.append(f"other work for {_two_digits(event.other * seconds)} s ({changes})")
     if event.rests:
-        parts.append(f"the GPU rests for {event.rests * seconds:.2g} s")
+        parts.append(f"the GPU rests for {_two_digits(event.rests * seconds)} s")
     if event.saved:
-        parts.append(f"{does.out} is far above usual for {event.saves * seconds:.2g} s of it")
+        parts.append(f"{does.out} is far above usual for {_two_digits(event.saves * seconds)} s of it")
     elif event.rests and does.out is None:
         parts.append("no metric shows whether it saves")
     return "at its boundary " + ", ".join(parts)
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):g}"  # 120, which .2g alone would write as 1.2e+02
 
 
 def _change(name: str, ratio: float) -> str:

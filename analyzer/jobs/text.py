@@ -1,26 +1,29 @@
-"""What ``epochcast recommend`` prints for people."""
+"""What ``epochcast predict`` and ``epochcast recommend`` print for people."""
 
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from epochcast.analyzer.jobs.emissions import OF_CARBON
-from epochcast.analyzer.jobs.gpu_use import use_lines
-from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.jobs.memory import GIB
-from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import equal_work_text
-from epochcast.analyzer.jobs.rank import MISSED, LeftOut, cost_of, time_of
+from epochcast.analyzer.jobs.job import GpuUse, Job
+from epochcast.analyzer.jobs.predict import GIB, Target, equal_work_text
+from epochcast.analyzer.jobs.rank import MISSED, LeftOut, Placement, cost_of, figures_of, missed_text, time_of
 from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.jobs.sources import GpuOfJob
 from epochcast.analyzer.tables import grams_text, seconds_text, table
-from epochcast.analyzer.words import TimeUnit, count, money, time_unit
+from epochcast.analyzer.words import TimeUnit, between, count, length, money, plain, time_unit, with_prefix
+from epochcast.regressor.job import JobTime
+from epochcast.regressor.prediction import Estimate
 
 _COLUMNS = 80
 _MOST_ROWS = 8
 _MOST_LINES = 3  # of assumptions
 _REST = "--all shows the rest."
+
+# Targets of which a table is followed by what each rests on.
+_MOST_IN_FULL = 3
+
+_OF_CARBON = "CO2e: the GPUs' energy times the carbon intensity of the electricity, without host and cooling"
 
 
 def recommendation_text(job: Job, *, everything: bool = False) -> str:
@@ -39,13 +42,15 @@ def recommendation_text(job: Job, *, everything: bool = False) -> str:
     best = verdict.best
     if job.throughput is not None and best is not None and best.throughput is not None:
         lines.append(f"Throughput: {job.throughput.sentence()} now; {best.throughput.sentence()} on {best.title}.")
-    lines = [textwrap.fill(line, _COLUMNS) for line in lines if line]
-    if rows:
-        lines.append(_table(job, recommended, everything=everything))
-    else:
-        lines += _nearest(recommended.left_out)
+    lines = [_fill(line) for line in lines if line]
+    if not rows:
+        return "\n".join([*lines, *_nearest(recommended.left_out)])
+    cycle = job.here.cycle
+    if everything or (cycle is not None and (cycle.boundary_idle_s or 0.0) > cycle.period_s / 2):  # no other GPU shortens it
+        lines += [_fill(f"{sentence}.") for sentence in job.idle_at_boundaries]
+    lines.append(_table(job, recommended, everything=everything))
     if everything:
-        return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.idle_at_boundaries, *job.notes])
+        return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.notes])
     return "\n".join([*lines, _assumptions(job, recommended)])
 
 
@@ -68,7 +73,7 @@ def target_lines(job: Job, names: Sequence[str]) -> str:
             time = f"{seconds_text(length.value)} ({seconds_text(length.low)} to {seconds_text(length.high)})"
         lines.append(f"{name}: {time}; {why}, so its cost is not known; evidence: {there.basis}")
     what = f"For {job_title(job)}:"
-    return "\n".join([textwrap.fill(what, _COLUMNS), *lines, _assumptions(job, recommended)])
+    return "\n".join([_fill(what), *lines, _assumptions(job, recommended)])
 
 
 def job_title(job: Job) -> str:
@@ -80,6 +85,11 @@ def job_title(job: Job) -> str:
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
+def _fill(line: str) -> str:
+    """In lines of 80 columns, none of which begins with a sign of per cent."""
+    return plain(textwrap.fill(line.replace(" %", "\N{NO-BREAK SPACE}%"), _COLUMNS))
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -88,7 +98,7 @@ def _amounts(row: Placement, now: Placement | None = None) -> str:
     """``aws g5.xlarge (A10G), $6.99 ($4.11 to $11.90) in 15.8 h (9.28 to 26.9 h)``; without seconds in times of the present."""
     if row.seconds is None or row.usd is None:
         time, times, cost, costs = _figures(row, now, time_unit([]))
-        return f"{row.title}: {cost} ({costs}) the cost, {time} ({times}) the time"
+        return f"{row.title}: {cost} ({costs}){' the cost' * (now is not None)}, {time} ({times}) the time"
     unit, usd = time_unit([row.seconds.value]), row.usd
     time = f"{unit.of(row.seconds.value)} {unit.name} ({unit.of(row.seconds.low)} to {unit.of(row.seconds.high)})"
     return f"{row.title}: {money(usd.value)} ({money(usd.low)} to {money(usd.high)}) in {time}"
@@ -103,7 +113,7 @@ def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
             first.setdefault((row.instance.cloud, *row.hardware), row)
         kept = [row for row in first.values() if row is not best and (now is None or row.instance.offer != now.instance.offer)]
         pinned = [row for row in (now, None if best is now else best) if row is not None]
-        value = cost_of if recommended.objective == "cost" else time_of
+        value, _ = figures_of(recommended.objective)
         shown = sorted([*pinned, *kept[: _MOST_ROWS - len(pinned)]], key=lambda row: (row.price_stale, value(row)))
     first_shown = best or now or shown[0]
     time = time_unit([first_shown.seconds.value] if first_shown.seconds else [])
@@ -135,9 +145,9 @@ def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str
         seconds, usd = row.seconds, row.usd
         return (
             time.of(seconds.value),
-            f"{time.of(seconds.low)}-{time.of(seconds.high)}",
+            f"{time.of(seconds.low)}-{time.of(seconds.high)}" if seconds.low < seconds.high else "-",
             f"{'~' * row.prediction.by_data_sheet}{money(usd.value)}",
-            f"{money(usd.low)}-{money(usd.high).removeprefix('$')}",
+            f"{money(usd.low)}-{money(usd.high).removeprefix('$')}" if usd.low < usd.high else "-",
         )
     ratio = row.prediction
     time_there = (f"{ratio.ratio:.2f}x", _range(ratio.ratio_low, ratio.ratio_high))
@@ -145,7 +155,8 @@ def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str
         factor, form = row.usd_per_hour, "${:.2f}/h"
     else:
         factor, form = row.usd_per_hour / now.usd_per_hour, "{:.2f}x"
-    return (*time_there, form.format(factor * ratio.ratio), _range(factor * ratio.ratio_low, factor * ratio.ratio_high))
+    cost = f"{'~' * ratio.by_data_sheet}{form.format(factor * ratio.ratio)}"
+    return (*time_there, cost, _range(factor * ratio.ratio_low, factor * ratio.ratio_high))
 
 
 def _range(low: float, high: float) -> str:
@@ -159,14 +170,14 @@ def _assumptions(job: Job, recommended: Recommendation) -> str:
         longer = f"{text} {sentence}".strip()
         if len(textwrap.wrap(f"{longer} {_REST}", _COLUMNS)) <= _MOST_LINES:
             text = longer
-    return textwrap.fill(f"{text} {_REST}".strip(), _COLUMNS)
+    return _fill(f"{text} {_REST}".strip())
 
 
 def _sentences(job: Job, recommended: Recommendation) -> Iterable[str]:
     """What the answer rests on: what is assumed, what nobody knows, what was left out; a sentence each."""
     on, profile, rows = recommended.on, job.here.profile, recommended.placements
     yield from (f"{sentence}." for sentence in job.not_counted)
-    yield from (_sentence(note) for note in job.notes if note.startswith(("spot:", "if it were free", "the trace names")))
+    yield from (_sentence(note) for note in job.notes if note.startswith(("spot:", "if it were free")))
     assumed = []
     if recommended.current is not None and on.share < 1 and on.instance is not None:
         assumed.append(f"now costs its {profile.gpus} of {on.instance.count} GPUs")
@@ -180,20 +191,20 @@ def _sentences(job: Job, recommended: Recommendation) -> Iterable[str]:
     yield f"Assumed: {'; '.join(assumed)}."
     unknown = ["precision (--precision)"] * (len(job.precision) > 1) + ["type (--type)"] * (profile.type is None)
     unknown += ["memory (--memory)"] * (recommended.memory is None)
+    unknown += ["the present cost (--price-now)"] * (recommended.current is None)
     if unknown:
         yield f"Not known: {', '.join(unknown)}."
     if any(row.prediction.by_data_sheet for row in rows):
         yield "~ by its data sheet: not measured."
-    left_out = Counter(excluded.reason for excluded in recommended.left_out)
-    if left_out:
-        yield f"Left out: {', '.join(f'{number} {MISSED[reason]}' for reason, number in left_out.items())}."
+    if recommended.left_out:
+        yield f"Left out: {missed_text(recommended.left_out)}."
 
 
 def _spent(job: Job, recommended: Recommendation) -> list[str]:
     """What the time of the best is made of, what it keeps, and the memory it takes."""
     lines, best, unit = [], recommended.verdict.best, job.here.profile.unit or "epoch"
     if any(row.grams_co2e is not None for row in recommended.placements):
-        lines.append(f"CO2e: {OF_CARBON}")
+        lines.append(_OF_CARBON)
     lines.append("~ by its data sheet: nothing was measured on this GPU")
     if best is not None and best.job is not None:
         parts = [(f"{unit}s", best.job.epochs_s.value), ("stalls", best.job.stall_s)]
@@ -216,3 +227,137 @@ def _nearest(left_out: Sequence[LeftOut]) -> list[str]:
         return []
     fastest = min(rows, key=lambda row: (time_of(row), cost_of(row)))
     return [f"the fastest of them: {_amounts(fastest)}", f"the cheapest: {_amounts(min(rows, key=cost_of))}"]
+
+
+def prediction_text(job: Job) -> str:
+    """The whole answer as text; the notes name the targets whose memory is too small."""
+    gpus, targets = job.gpus, [target for target in job.predictions if target.fits is not False]
+    several, unit = len(gpus) > 1, job.here.profile.unit
+    lines = [_seen(gpu, f"GPU {place}, {gpu.name}: " * several) for place, gpu in enumerate(gpus)]
+    lines += [*_metrics(job), *use_lines(job.use), *job.idle_at_boundaries]
+    lines += [] if job.throughput is None else [f"throughput here: {job.throughput.sentence()}"]
+    units = (time_unit(each.seconds for each in targets), time_unit(each.job.seconds.value for each in targets if each.job))
+    rows = [_row(target, job, *units) for target in targets]
+    lines += [table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])] if rows else []
+    if targets and targets[0].job is not None:
+        lines.append(job_text(unit, targets[0].job))
+    if any(target.energy for target in targets):
+        lines.append(_energy_sentence(job, targets))
+    if _has_carbon(targets):
+        lines.append(_OF_CARBON)
+    if len(job.predictions) <= _MOST_IN_FULL:
+        lines += _rests_on(targets, gpus)
+    else:
+        lines.append("what each answer relies on: --target NAME, or --json")
+    return "\n".join(lines)
+
+
+def _seen(gpu: GpuOfJob, which: str) -> str:
+    profile = gpu.profile
+    where = f"{which}from {profile.gpu}{' (simulated)' if profile.simulated else ''}"
+    metrics = ["no activity metric recorded"] if profile.feature_set == "none" else []
+    if profile.epoch_s is None:
+        return "; ".join([f"{where}: {gpu.no_seconds}, so ratios only", *metrics])
+    period = f"{seconds_text(profile.epoch_s)} per {profile.unit}{gpu.kind}"
+    if profile.epoch_s_low is not None:
+        interval = between(profile.epoch_s_low, profile.epoch_s_high)
+        period += f", {interval}" if gpu.kind else f" ({interval})"
+    if profile.epochs and profile.unit != "step":
+        period += f", median of {profile.epochs}"
+    left_out = [] if profile.first_epoch_s is None else [f"the first {profile.unit} ({seconds_text(profile.first_epoch_s)})"]
+    if profile.stalls:
+        left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
+    return "; ".join([f"{where}: {period}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), *metrics])
+
+
+def _metrics(job: Job) -> list[str]:
+    """Which of the recorded metrics the answers rest on, and which they do not."""
+    held = {name for gpu in job.gpus for name in gpu.profile.metrics}
+    if "power" not in held:  # power_average replaces it
+        held = {name.removesuffix("_average") for name in held}
+    if not held:
+        return []
+    predictions = [*job.predictions, *(prediction for gpu in job.gpus for prediction in gpu.predictions)]
+    used = {name for prediction in predictions for name in prediction.features}
+    energy = ["power (energy)"] if any(target.energy for target in job.predictions) and "power" not in used else []
+    left = sorted(held - used - ({"power"} if energy else set()))
+    only = f"; recorded only: {', '.join(left)}" if left else ""
+    return [f"used: {', '.join([*sorted(used), *energy]) or 'no metric'}{only}"]
+
+
+def _row(target: Target, job: Job, of_epoch: TimeUnit, of_job: TimeUnit) -> list[tuple[str, str]]:
+    """The columns of the table, each with its cell."""
+    unit, energy, whole, interval = job.here.profile.unit, target.energy, target.job, "90 % interval"
+    row = [("gpu", f"{target.gpus} x " * (target.gpus > 1) + target.gpu), ("ratio", _times(target.ratio))]
+    if unit is None:
+        row.append((interval, f"{_times(target.ratio_low)} to {_times(target.ratio_high)}"))
+    else:
+        row += [(unit, seconds_text(target.seconds, of_epoch)), (interval, between(target.low, target.high, of_epoch))]
+    row.append(("rests on", target.basis))
+    row += [] if target.throughput is None else [(name, rate) for rate, name in target.throughput.known]
+    if len(job.gpus) > 1:
+        row += [("slowest", f"GPU {target.slowest}"), ("spread", f"{100 * target.spread:.0f} %")]
+    if whole is not None:
+        length = whole.seconds
+        row += [("job", seconds_text(length.value, of_job)), (interval, between(length.low, length.high, of_job))]
+        row.append(("energy", _joules(target.job_joules)))
+    else:
+        row.append(("power", "-" if energy is None else f"{energy.watts.value:.0f} W"))
+        row += [(f"energy per {unit}", _joules(None if energy is None else energy.joules))] if unit else []
+    carbon = grams_text(None if target.grams_co2e is None else target.grams_co2e.value)
+    return [*row, *[("CO2e", carbon)] * (_has_carbon(job.predictions) and unit is not None)]
+
+
+def _has_carbon(targets: Sequence[Target]) -> bool:
+    """Whether the carbon intensity was given, and energy is known."""
+    return any(target.grams_co2e is not None for target in targets)
+
+
+def _times(ratio: float) -> str:
+    """Two places, or as many as show something."""
+    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
+
+
+def job_text(unit: str | None, job: JobTime) -> str:
+    """What the length of a whole job is made of."""
+    first = "the first in proportion to the source's" if job.first_epoch_s is not None else "the first like the others"
+    stalls = f"; {seconds_text(job.stall_s)} of stalls, as often and as long as on the source" if job.stall_s else ""
+    return f"job: {job.epochs} {unit}s, {first}{stalls}"
+
+
+def _energy_sentence(job: Job, targets: Sequence[Target]) -> str:
+    shown = [target.energy.joules or target.energy.watts for target in targets if target.energy]
+    low, high = min(each.low / each.value for each in shown), max(each.high / each.value for each in shown)
+    of = f"the {len(job.gpus)} GPUs together" if len(job.gpus) > 1 else "the GPU"
+    what = f"energy: mean power of {of} x time" if job.here.profile.unit else f"power: mean power of {of}"
+    return f"{what}; widest 90 % interval: {low:.2f} to {high:.2f} times the figure (all: --json)"
+
+
+def _rests_on(targets: Sequence[Target], gpus: Sequence[GpuOfJob]) -> list[str]:
+    """Each reason once, with the GPUs that it is true of; below, of a job of several GPUs, each one's answer."""
+    reasons: dict[str, list[str]] = {}
+    for target in targets:
+        used = f"; used {', '.join(target.features)}" if target.features else ""
+        reasons.setdefault(f"{target.why}{used}", []).append(target.gpu)
+    lines = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+    for target in targets:
+        for place, gpu in enumerate(gpus):
+            lines += [
+                f"{target.gpu}, GPU {place}: {each.ratio:.2f}x, {seconds_text(each.seconds)}"
+                for each in gpu.predictions
+                if each.gpu == target.gpu
+            ]
+    return lines
+
+
+def _joules(joules: Estimate | None) -> str:
+    return "-" if joules is None else with_prefix(joules.value, "J")
+
+
+def use_lines(use: GpuUse) -> list[str]:
+    """A line on each that is known and worth it."""
+    lines = [] if use.ofu is None else [f"tensor cores: {100 * use.ofu:.0f} % of their peak used (OFU)"]
+    if use.held_idle_s:
+        cost = "" if use.held_idle_usd is None else f", {money(use.held_idle_usd)}"
+        lines.append(f"held but idle: {length(use.held_idle_s)}{cost}")
+    return lines if use.reduced_clock is None else [*lines, use.reduced_clock]
