@@ -79,7 +79,6 @@ CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 FLEET = Page("fleet")
 MEASUREMENTS = Page("measurements")
-ANALYZER = Page("analyzer")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
