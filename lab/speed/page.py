@@ -78,6 +78,7 @@ DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 MEASUREMENTS = Page("measurements")
+ANALYZER = Page("analyzer")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

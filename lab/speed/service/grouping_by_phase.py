@@ -1,6 +1,6 @@
 """How well epochs alone tell which GPUs train together: ranks of one job against equal jobs that one script started together.
 
-    python -m lab.speed.service.grouping_by_phase [--pairs 20] [--first-seed 100]
+    python -m lab.speed.service.grouping_by_phase [--pairs 20] [--first-seed 100] [--write]
 
 Simulated telemetry. One job: two GPUs show one timeline, each with devices and noise of its own. Two jobs: the same training is
 drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half
@@ -20,7 +20,7 @@ from lab.simulator.draws import draw_training, log_uniform, uncropped
 from lab.simulator.scenario import Scenario, SimulatedProcess, observe
 from lab.simulator.trace import SimulatedTrace
 from lab.simulator.training import SimulatedTraining, train
-from lab.speed.page import markdown_table, options
+from lab.speed.page import ANALYZER, markdown_table, options, publish
 
 EPOCHS = 21
 AFTER = (6, 8, 12, 20)
@@ -88,13 +88,12 @@ def table(pairs: int, first_seed: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure; print the table."""
-    parser = options(__doc__, page=False)
+    """Measure; print or write the table."""
+    parser = options(__doc__)
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=100, help="the limits in phase.py were chosen on seeds 0 to 7")
     arguments = parser.parse_args()
-    for line in table(arguments.pairs, arguments.first_seed):
-        print(line, flush=True)
+    publish(ANALYZER, "grouping_by_phase", table(arguments.pairs, arguments.first_seed), write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How the service answers next to strangers: half-sent heads, slow bodies, and more clients than it can serve.
 
-    python -m lab.speed.service.strangers [--seconds 20]
+    python -m lab.speed.service.strangers [--seconds 20] [--write]
 
 A real ``epochcast serve`` with 64 GPUs in its state. The strangers run in a process of their own and come from 127.0.0.2 and
 on; one that is cut off comes back a second later. Half-sent heads: 1,500 connections that never end their head, from 8
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from lab.speed.page import markdown_table, options
+from lab.speed.page import ANALYZER, markdown_table, options, publish
 from lab.speed.processes import listening, machine
 from lab.speed.service.page_sizes import reports
 from lab.speed.service.predictions_per_second import questions
@@ -214,12 +214,11 @@ def measured(seconds: float) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure; print the table."""
-    parser = options(__doc__, page=False)
+    """Measure; print or write the table."""
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each measurement (default 20)")
     arguments = parser.parse_args()
-    for line in measured(arguments.seconds):
-        print(line, flush=True)
+    publish(ANALYZER, "strangers", measured(arguments.seconds), write=arguments.write)
 
 
 if __name__ == "__main__":
