@@ -101,8 +101,6 @@ def _write_profiles(folder: Path) -> None:
     seconds = {"T4": 30.0, "A10G": 14.0, "My GPU": 9.0}
     folders = {
         "my-profiles": ("T4", "A10G"),
-        "old-profiles": ("T4", "A10G"),
-        "new-profiles": ("T4", "A10G"),
         "anchors-on-t4": ("T4",),
         "anchors-on-mine": ("My GPU",),
     }

@@ -77,7 +77,6 @@ RECOMMENDATION = Page("recommendation")
 DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
-FLEET = Page("fleet")
 MEASUREMENTS = Page("measurements")
 
 

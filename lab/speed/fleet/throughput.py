@@ -1,6 +1,6 @@
 """What the analysis of a whole fleet costs: GPU-hours per core-hour, and memory, by each way to run it.
 
-    OMP_NUM_THREADS=1 python -m lab.speed.fleet.throughput [--gpus 64] [--minutes 10] [--write]
+    OMP_NUM_THREADS=1 python -m lab.speed.fleet.throughput [--gpus 64] [--minutes 10]
 
 Simulated telemetry (`lab.simulated_fleet`, one trace in fifty broken). The same traces are analysed by one process, by two, and
 by a Dask cluster (a scheduler and two workers, processes of their own on the loopback). 10 000 GPUs are extrapolated: processor
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lab.speed.page import FLEET, ROOT, markdown_table, options, publish
+from lab.speed.page import ROOT, markdown_table, options
 from lab.speed.processes import connects, cpu_seconds, free_port, memory, running
 
 WORKERS = 2
@@ -140,13 +140,14 @@ def measured(gpus: int, minutes: float, seed: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure; print or write the part."""
-    parser = options(__doc__)
+    """Measure; print the figures."""
+    parser = options(__doc__, page=False)
     parser.add_argument("--gpus", type=int, default=64)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    publish(FLEET, "fleet", measured(arguments.gpus, arguments.minutes, arguments.seed), write=arguments.write)
+    for line in measured(arguments.gpus, arguments.minutes, arguments.seed):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Jobs of a simulated fleet that were answered rightly, next to all that there are.
 
-    OMP_NUM_THREADS=1 python -m lab.speed.fleet.true_jobs [--gpus 16 64 192] [--seeds 11 12 13] [--minutes 10] [--write]
+    OMP_NUM_THREADS=1 python -m lab.speed.fleet.true_jobs [--gpus 16 64 192] [--seeds 11 12 13] [--minutes 10]
 
 A job is **right** if one reported job has exactly its GPUs (those whose traces can be read) for 80 % of its time, and
 
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from lab.speed.fleet.throughput import Fleet
-from lab.speed.page import FLEET, markdown_table, options, publish
+from lab.speed.page import markdown_table, options
 
 LEAST_EPOCHS = 4
 _RIGHT, _COVERED, _LEAST_STEP_S = 0.05, 0.8, 0.4
@@ -143,13 +143,14 @@ def measured(sizes: list[int], seeds: list[int], minutes: float) -> Iterator[str
 
 
 def main() -> None:
-    """Measure; print or write the part."""
-    parser = options(__doc__)
+    """Measure; print the figures."""
+    parser = options(__doc__, page=False)
     parser.add_argument("--gpus", type=int, nargs="+", default=[16, 64, 192])
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12, 13])
     parser.add_argument("--minutes", type=float, default=10)
     arguments = parser.parse_args()
-    publish(FLEET, "fleet-jobs", measured(arguments.gpus, arguments.seeds, arguments.minutes), write=arguments.write)
+    for line in measured(arguments.gpus, arguments.seeds, arguments.minutes):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
