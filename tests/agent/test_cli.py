@@ -127,19 +127,6 @@ def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any
     assert "reading the host's own CPUs: source 'nvml' cannot use the NVIDIA driver" in errors
 
 
-def test_check_says_what_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    done = run("check", "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
-    assert [source["name"] for source in found["sources"]] == ["gpm", "dcgm", "dcgm-exporter", "nvml", "host"]
-    assert all(source["available"] or source["reason"] in " ".join(found["problems"]) for source in found["sources"])
-    assert main(["check"]) == 0
-    words = capsys.readouterr().out
-    assert "host: works" in words
-    for source in found["sources"]:
-        assert source["available"] or source["reason"].removeprefix(f"source {source['name']!r} ") in words
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

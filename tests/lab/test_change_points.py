@@ -26,22 +26,6 @@ def test_finds_every_change(method: str, cost: str) -> None:
     assert found.method == method
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_second_change_is_the_epoch(method: str) -> None:
-    found = detect(TIME, {"dram_active": LEVEL}, method=method, cost="l2", every=2)
-    assert found.period_s == pytest.approx(10)
-    assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[80:500:100].tolist())
-    assert found.confidence == 1
-
-
-@pytest.mark.parametrize("method", ["dynp", "binseg"])
-def test_as_many_changes_as_asked_for(method: str) -> None:
-    found = detect(TIME, {"dram_active": LEVEL}, method=method, number=5)
-    assert len(found.epochs) == 4
-    with pytest.raises(InputError, match="number is 300: the series of 600 samples allows 1 to 299"):
-        detect(TIME, {"dram_active": LEVEL}, method=method, number=300)
-
-
 @pytest.mark.parametrize("cost", ["l2", "rbf"])
 def test_the_fast_search_is_the_one_it_is_named_after(cost: str) -> None:
     import ruptures

@@ -64,13 +64,6 @@ def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_
     assert "memory (--memory)" in " ".join(text.split()) and not notes
 
 
-def test_a_job_that_is_known_by_its_steps_is_answered_in_steps(profile: str, tmp_path: Path, text: Text) -> None:
-    stepped = json.loads(Path(profile).read_text()) | {"unit": "step"}
-    (tmp_path / "steps.json").write_text(json.dumps(stepped))
-    assert "for 9,000 steps" in " ".join(text("recommend", str(tmp_path / "steps.json"), "--epochs", "9000").split())
-    assert "the 6 steps seen" in " ".join(text("recommend", str(tmp_path / "steps.json")).split())
-
-
 def test_what_is_not_shown_to_be_training_has_no_cost(profile: str, tmp_path: Path, answer: Answer, text: Text) -> None:
     cycle = json.loads(Path(profile).read_text()) | {"unit": "cycle"}
     (tmp_path / "cycle.json").write_text(json.dumps(cycle))
@@ -120,18 +113,6 @@ def test_skypilot_gets_the_best_and_what_may_be_as_good(profile: str, answer: An
     types = [one["instance_type"] for one in resources.get("ordered", [resources])]
     assert types[0] == found["verdict"]["best"]["instance"]["name"] and len(types) > 1
     assert set(types) <= {row["instance"]["name"] for row in found["placements"]}
-
-
-def test_spot_prices_say_what_they_leave_out(profile: str, capsys: Capture) -> None:
-    assert main(["recommend", profile, "--spot"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "Spot: an interruption costs all since the last checkpoint" in text
-
-
-def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
-    pareto = tmp_path / "pareto.png"
-    assert main(["recommend", profile, "--epochs", "90", "--plot", str(pareto)]) == 0
-    assert pareto.read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,9 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.charts import detection_figure, draw_series, save_figure
+from epochcast.analyzer.charts import detection_figure, draw_series
 from epochcast.analyzer.traces.trace import Trace
-from epochcast.detector import Detection, Epoch, JobEpochs, Stretch, detect
+from epochcast.detector import Detection, Epoch, JobEpochs, Stretch
 
 
 def saw(epochs: int, period_s: float) -> Trace:
@@ -54,15 +53,6 @@ def test_every_epoch_is_a_bar_and_every_boundary_a_line_in_every_metric() -> Non
     assert figure.get_suptitle() == "T4\n8 epochs of 10.00 s, confidence 0.90 (method track, wall clock)"
 
 
-def test_the_shade_tells_the_confidence_by_lightness() -> None:
-    spans = tuple(replace(epoch, confidence=c) for epoch, c in zip(epochs_of(4, 10), (0.1, 0.5, 0.7, 0.95), strict=True))
-    figure = detection_figure(saw(4, 10), found(4, 10, epochs=spans, jobs=(JobEpochs(10, spans, 0.9),)), title="T4")
-    (bars,) = figure.axes[0].collections
-    lightness = bars.get_facecolor()[:, :3] @ [0.299, 0.587, 0.114]
-    assert (np.diff(lightness) < -0.1).all()
-    assert [text.get_text() for text in figure.axes[0].texts] == ["0.10", "0.50", "0.70", "0.95"]
-
-
 def test_many_epochs_are_shown_in_a_close_up_instead_of_a_thicket() -> None:
     figure = detection_figure(saw(300, 8), found(300, 8), title="T4", true_starts=tuple(1000 + 8 * np.arange(300)))
     assert lines_at_boundaries(figure, "power") == 0
@@ -89,27 +79,6 @@ def test_no_line_crosses_a_hole() -> None:
     time = np.concatenate([np.arange(100.0), 500 + np.arange(100.0)])
     draw_series(axes, time, np.ones(200), color="k")
     assert np.isnan(axes.lines[0].get_ydata()).sum() == 1
-
-
-def test_each_pass_of_the_papers_recipe_has_a_panel_with_its_score_before_smoothing() -> None:
-    trace = saw(10, 30)
-    answer = detect(trace.time, trace.metrics(), method="paper", passes=2)
-    figure = detection_figure(trace, answer, title="T4")
-    drawn = [axes for axes in figure.axes if axes.get_ylabel().startswith("score")]
-    assert [axes.get_ylabel() for axes in drawn] == ["score,\npass 1", "score,\npass 2"]
-    assert [len(axes.lines) for axes in drawn] == [2, 2]
-
-
-def test_scores_of_another_length_are_no_panel_over_time() -> None:
-    trace = saw(5, 10)
-    scores = {
-        "similarity": np.zeros(trace.time.size),
-        "candidate_period": np.array([10.0]),
-        "candidate_quality": np.array([0.9]),
-    }
-    figure = detection_figure(trace, found(5, 10, scores=scores), title="T4")
-    assert labels(figure)[-2] == "similarity"
-    assert titles(figure) == ["candidate periods: evidence [nats], answer dashed"]
 
 
 def test_two_jobs_have_a_row_each() -> None:
@@ -148,19 +117,3 @@ def test_a_trace_without_one_period_shows_its_stretches() -> None:
     assert [label.get_text() for label in ribbon.get_yticklabels()] == ["stretches"]
     assert [text.get_text() for text in ribbon.texts] == ["10.0\N{NO-BREAK SPACE}s", "20.0\N{NO-BREAK SPACE}s"]
     assert [line.get_xdata()[0] for line in metric.lines if line.get_transform() == metric.get_xaxis_transform()] == [100, 120]
-
-
-def test_stretches_of_an_answer_are_parted_by_a_line() -> None:
-    touching = (CHANGES[0], replace(CHANGES[1], start=1100.0))
-    figure = detection_figure(saw(20, 10), found(20, 10, stretches=touching), title="T4")
-    assert figure.get_suptitle().endswith("; the period changes")
-    for axes in figure.axes[:3]:
-        assert sum(list(line.get_xdata()) == [100, 100] for line in axes.lines) == 1
-    whole = detection_figure(saw(20, 10), found(20, 10, stretches=CHANGES[:1]), title="T4")
-    assert not whole.axes[0].lines
-
-
-@pytest.mark.parametrize(("count", "period_s"), [(3, 20), (300, 36)])
-def test_pictures_of_any_length_can_be_written(tmp_path: Path, count: int, period_s: float) -> None:
-    figure = detection_figure(saw(count, period_s), found(count, period_s), title="T4")
-    assert save_figure(figure, tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast import __version__
 from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
@@ -109,19 +108,6 @@ def test_what_was_not_seen_is_404(client: TestClient, path: str) -> None:
 # Questions
 
 
-def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
-    question = {"profiles": [example_profile()], "epochs": 10, "clouds": ["aws"], "objective": "time"}
-
-    def seconds(**more: float) -> list[float]:
-        sent = client.post("/api/v1/recommendations", json=question | more).json()
-        return [row["seconds"]["value"] for row in sent["recommendation"]["placements"]]
-
-    free = seconds()
-    deadline = sorted(free)[1]
-    kept = seconds(deadline_s=deadline)
-    assert 2 <= len(kept) < len(free) and max(kept) <= deadline
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = simulate(seed=3, epochs=8, epoch_s=12.0)
@@ -212,13 +198,6 @@ def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
     assert {(row["gpu"], row["cloud"]) for row in prices} == {("T4", "aws")}
     assert all(date.fromisoformat(row["date"]) and row["source"] for row in prices)
     assert "no-such-gpu" in problem(client.get("/api/v1/prices", params={"gpu": "no-such-gpu"}), 422)
-
-
-def test_health(client: TestClient) -> None:
-    assert got(client, "/healthz") == {"status": "ok"}
-    assert got(client, "/readyz") == {"status": "ok"}
-    health = got(client, "/api/v1/health")
-    assert (health["version"], health["gpus"], health["jobs"]) == (__version__, 3, 2)
 
 
 def test_get_is_answered_to_head_without_a_body(client: TestClient) -> None:

@@ -1,6 +1,5 @@
 """Several traces and folders as one job, cycles and throughput, in what `detect`, `predict` and `recommend` answer."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from epochcast.analyzer.traces.job_traces import APART, read_job
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
 from epochcast.regressor import load_catalog
-from epochcast.regressor.profile_json import profile_json
 from lab.simulator.devices import DEVICES
 from lab.simulator.draws import draw_training, uncropped
 from lab.simulator.scenario import RecordingFaults, draw_noise, record
@@ -184,11 +182,6 @@ def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answ
     assert APART in answer("predict", *files)["notes"]
 
 
-def test_other_methods_search_each_gpu_by_itself(folder: Path, answer: Run) -> None:
-    document = answer("detect", folder, "--method", "paper")
-    assert document["job"] is None and {one["method"] for one in document["gpus"]} == {"paper"}
-
-
 def test_each_gpu_is_drawn_with_its_own_boundaries(folder: Path, tmp_path: Path) -> None:
     assert main(["detect", str(folder), "--plot", str(tmp_path / "job.png")]) == 0
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"job.rungpu{gpu}.png" for gpu in range(3)]
@@ -246,12 +239,6 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     assert "9 cycles (checkpoint) of a job" in text("recommend", trace, "--epochs", "9", "--format", "skypilot")
 
 
-def test_waiting_on_a_gpu_without_a_price_has_none() -> None:
-    assert usd_per_hour(["T4", "RTX 3090"], load_instances(None, load_catalog())[0]) is None
-    one = usd_per_hour(["T4"], load_instances(None, load_catalog())[0])
-    assert usd_per_hour(["T4", "T4"], load_instances(None, load_catalog())[0]) == pytest.approx(2 * (one or 0))
-
-
 def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path], tmp_path: Path) -> None:
     trace = read_trace(found(cycles=(CHECKPOINT,)))
     profile, _ = profile_of(trace, load_catalog())
@@ -285,20 +272,6 @@ def test_without_a_step_no_throughput_is_known(found: Callable[..., Path], answe
     assert NO_STEP not in text("predict", trace)
     document = answer("predict", trace, "--samples-per-step", "256")
     assert document["throughput"] is None
-
-
-def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
-    found: Callable[..., Path], tmp_path: Path, answer: Run
-) -> None:
-    profile, _ = profile_of(read_trace(found(cycles=(STEP, CHECKPOINT))), load_catalog())
-    steps = replace(profile, unit="step", epoch_s=0.25, epoch_s_low=None, epoch_s_high=None)
-    for unit, each, rate in (("cycle", profile, None), ("step", steps, 1024)):
-        path = tmp_path / f"{unit}.json"
-        path.write_text(json.dumps(profile_json(each)))
-        document = answer("predict", path, "--samples-per-step", "256")
-        known = document["throughput"]
-        assert (document["gpus"][0]["profile"]["unit"], known and known["samples_per_s"]) == (unit, rate)
-        assert (NO_STEP in document["notes"]) == (rate is None)
 
 
 def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Path], text: Callable[..., str]) -> None:
@@ -348,7 +321,3 @@ def test_eight_real_gpus_wait_for_a_checkpoint(shared_data: Path, answer: Run) -
     assert any(
         "of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["idle_at_boundaries"]
     )
-
-
-def test_what_other_methods_find_is_of_epochs() -> None:
-    assert Detection("epochs", 5.0, None, (), 0.9, "paper", "wall").unit == "epoch"

@@ -63,17 +63,6 @@ def test_each_gpu_is_a_trace_in_base_units_however_its_keys_are_spelled(spelling
 
 
 @pytest.mark.usefixtures("wandb")
-def test_activity_that_a_dcgm_exporter_says_as_a_ratio_is_one(tmp_path: Path) -> None:
-    records = [
-        {"stats": {"timestamp": logs.BEGIN + tick, "item": {"gpu.0.smActive/l:a": 0.5, "gpu.0.smActive/l:b": 0.25}}}
-        for tick in range(3)
-    ]
-    traces = read_traces(_run(tmp_path, *records))
-    assert [trace.label for trace in traces] == ["a GPU 0", "b GPU 0"]
-    assert traces[1].metrics()["sm_active"].tolist() == [0.25] * 3
-
-
-@pytest.mark.usefixtures("wandb")
 def test_older_versions_say_the_gpu_in_a_file_beside_the_log(tmp_path: Path) -> None:
     run = _run(tmp_path, *logs.stats("old"))
     (tmp_path / "files").mkdir()
@@ -181,10 +170,6 @@ class TestEpochs:
         assert np.subtract([start for start, _ in found.spans], logs.BEGIN).tolist() == [2, 60]
         assert np.subtract([end for _, end in found.spans], logs.BEGIN).tolist() == [60, 122]
 
-    def test_values_that_are_none(self, tmp_path: Path) -> None:
-        rows = logs.history([(1, {"epoch": None}), (2, {"epoch": "two"}), (3, {"epoch": True}), (4, {"epoch": float("nan")})])
-        assert _epochs(tmp_path, *rows, {"history": {"item": {"epoch": 1}}}) is None
-
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -202,18 +187,6 @@ def test_a_real_offline_run_is_read(offline: Path) -> None:
     assert {"process_cpu_utilization", "process_rss", "process_threads", "network.sent"} <= set(values)
     assert len(trace.time) > 10
     assert 2**24 < np.nanmedian(values["process_rss"]) < 2**31
-
-
-@pytest.mark.usefixtures("wandb")
-def test_equal_configurations_on_two_gpus_are_profiles_to_learn_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4")):
-        run = _two_gpus(tmp_path / name, logs.run_record(name, network="resnet50"), *logs.per_epoch(), busy_gpus=(0,), gpu=gpu)
-        assert main(["profile", str(run), "--workload", "w", "--group", "resnet50"]) == 0
-        profile = json.loads(capsys.readouterr().out)
-        assert (profile["gpu"], profile["epoch_s"], profile["group"]) == (gpu.split()[1], 150, "resnet50")
-        assert profile["metrics"]["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
 
 
 def test_without_the_package_one_sentence_names_the_extra(
@@ -279,27 +252,3 @@ class TestLog:
             assert statuses[-1] in (0, 1, 2)
             assert err.count("\n") <= 2 and "Traceback" not in err
         assert 0 < statuses.count(2) < 60
-
-    def test_messages_that_decode_to_nonsense(self, tmp_path: Path) -> None:
-        dice = random.Random(5)
-        good = [
-            logs.message_of(record)
-            for record in [logs.run_record(a=1), logs.environment(), *logs.stats(ticks=20), *logs.per_epoch()]
-        ]
-        read = 0
-        for number in range(60):
-            messages = []
-            for message in good:
-                spoiled = bytearray(message)
-                for _ in range(dice.choice((0, 0, 1, 5))):
-                    spoiled[dice.randrange(len(spoiled))] = dice.randrange(256)
-                messages.append(bytes(spoiled))
-            path = tmp_path / f"run-{number}.wandb"
-            path.write_bytes(logs.log_of(messages))
-            try:
-                read_traces(path)
-                wandb_run.read_epochs(path)
-                read += 1
-            except InputError:
-                pass
-        assert read > 0

@@ -216,17 +216,6 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     assert page.locator(".ranked").is_visible()
 
 
-def test_a_job_that_comes_or_goes_keeps_the_focus_on_the_same_job(desktop: Watched) -> None:
-    page = desktop.open("/")
-    tab_to(page, "/jobs/slurm-1234")
-    page.evaluate(
-        """() => { const row = document.getElementById('job-slurm-1234'); row.parentNode.firstElementChild.remove(); }"""
-    )
-    page.evaluate("refresh()")
-    assert page.locator("#jobs .jobs").first.locator("tbody tr").count() == 5
-    assert focused(page) == "/jobs/slurm-1234"
-
-
 def test_a_service_that_hangs_is_said_and_ages_go_on(desktop: Watched) -> None:
     page = desktop.page
     page.clock.install()
