@@ -8,9 +8,8 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from .arithmetic import add_alike
-from .processes import Process, Program, free_port
+from .processes import Process, Program, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -92,19 +91,9 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def until() -> Callable[..., None]:
-    """Wait until a condition holds; fail when it does not in time. What does not listen yet does not hold."""
-
-    def wait(condition: Callable[[], object], seconds: float = 40.0) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if condition():
-                    return
-            time.sleep(0.02)
-        pytest.fail(f"not within {seconds:g} s")
-
-    return wait
+def until() -> Callable[..., Any]:
+    """Wait until a condition holds."""
+    return wait_until
 
 
 @pytest.fixture
@@ -117,7 +106,7 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
             port_file = tmp_path / f"port-{next(numbers)}"
             command = [str(python), *map(str, arguments), "--port", "0", "--port-file", str(port_file)]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
-            stack.callback(lambda: process.poll() is None and process.communicate(timeout=30))
+            stack.callback(lambda: process.poll() is None and process.communicate(timeout=60))
             stack.callback(lambda: process.poll() is None and process.terminate())
             while not port_file.exists():
                 try:
@@ -155,7 +144,7 @@ def running() -> Iterator[Callable[[Any], Any]]:
         def start(listening: Any) -> Any:
             thread = threading.Thread(target=listening.serve_forever)
             thread.start()
-            stack.callback(thread.join, timeout=10)
+            stack.callback(thread.join, timeout=60)
             stack.callback(listening.server_close)
             stack.callback(listening.shutdown)
             return listening
@@ -173,9 +162,9 @@ def fetch() -> Callable[..., tuple[int, dict[str, str], bytes]]:
         host, port = listening.server_address[:2]
         connection: http.client.HTTPConnection
         if context is None:
-            connection = http.client.HTTPConnection(str(host), int(port), timeout=10)
+            connection = http.client.HTTPConnection(str(host), int(port), timeout=60)
         else:
-            connection = http.client.HTTPSConnection(str(host), int(port), timeout=10, context=context)
+            connection = http.client.HTTPSConnection(str(host), int(port), timeout=60, context=context)
         try:
             connection.request(method, path, **options)
             answer = connection.getresponse()

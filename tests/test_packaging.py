@@ -190,13 +190,6 @@ def test_the_agent_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) ->
     assert "usage" in help_page.lower()
 
 
-def test_the_units_come_with_the_wheel(installed: Path, root: Path, tmp_path: Path) -> None:
-    code = "from importlib.resources import files; print(*sorted(p.name for p in (files('epochcast') / 'systemd').iterdir()))"
-    names = run(installed / "python", "-c", code, cwd=tmp_path).stdout.split()
-    assert names == sorted(path.name for path in (root / "systemd").iterdir())
-    assert [name for name in names if name.endswith(".service")]
-
-
 # What only the paper's methods use: nothing may need it to start, or to answer as it does by default.
 ASIDE = {"luminol", "future"}
 

@@ -55,15 +55,6 @@ def test_what_does_not_fit_is_said(profile: str, answer: Answer, text: Text) -> 
     text("recommend", profile, "--memory", "3000", status=1)  # not even the GPU that it ran on has that much
 
 
-def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_path: Path, capsys: Capture) -> None:
-    content = json.loads(Path(profile).read_text())
-    content["metrics"] = {name: values for name, values in content["metrics"].items() if not name.startswith("memory_used")}
-    (tmp_path / "job.json").write_text(json.dumps(content))
-    assert main(["recommend", str(tmp_path / "job.json")]) == 0
-    text, notes = capsys.readouterr()
-    assert "memory (--memory)" in " ".join(text.split()) and not notes
-
-
 def test_what_is_not_shown_to_be_training_has_no_cost(profile: str, tmp_path: Path, answer: Answer, text: Text) -> None:
     cycle = json.loads(Path(profile).read_text()) | {"unit": "cycle"}
     (tmp_path / "cycle.json").write_text(json.dumps(cycle))
@@ -85,16 +76,6 @@ def test_a_gpu_is_answered_in_a_line(profile: str, text: Text, refusal: Callable
     assert "(H100 SXM5): $" in lines[1] and " in " in lines[1] and lines[1].endswith("evidence: other jobs")
     assert "(A10G): $" in lines[2]
     assert "unknown GPU 'A11'" in refusal("recommend", profile, "--target", "A11")
-
-
-def test_the_table_is_eighty_columns_wide_and_shows_the_best_and_the_present(profile: str, text: Text) -> None:
-    lines = text("recommend", profile, "--epochs", "9000", "--price-now", "1").splitlines()
-    assert max(map(len, lines)) <= 80 and len(lines) <= 24
-    assert (
-        len([line for line in lines if line.startswith("best ")])
-        == len([line for line in lines if line.startswith("now ")])
-        == 1
-    )
 
 
 def test_what_is_free_is_ranked(profile: str, tmp_path: Path, answer: Answer, text: Text) -> None:

@@ -19,7 +19,6 @@ from epochcast.detector.labels import Labels
 from .conftest import Demo
 
 STARTS = tuple(1000.0 + 10 * k for k in range(6))
-NOTHING = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
 
 
 def compared(period: float, **changes: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from epochcast.analyzer.fleet.summary import summary_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
-from .made_findings import BEGAN, WHOLE, device, finding, span
+from .made_findings import WHOLE, device, finding, span
 
 RENTED = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
 HOUR = 600 / 3600
@@ -124,15 +124,6 @@ def test_a_month_is_not_made_of_gaps(advisor: Advisor, tmp_path: Path, hours: li
     found = summed(advisor, tmp_path, *(finding(device("n", at), seconds=3600 * seen) for at, seen in enumerate(hours)))
     assert found["coverage"] == pytest.approx(sum(hours) / len(hours) / hours[0])
     assert (found["savings"]["usd_per_month"] is not None) is monthly
-
-
-def test_a_trace_without_a_fault_is_none_with_problems(advisor: Advisor, tmp_path: Path) -> None:
-    holes = replace(WHOLE, missing_ratio=0.3, problems=("30% of the ticks are missing",))
-    quality = summed(advisor, tmp_path, finding(device("n", 0)), finding(device("n", 1), quality=holes))["quality"]
-    assert quality == {
-        "with_problems": 1,
-        "problems": [{"count": 1, "example": "30% of the ticks are missing", "trace": "n/1.parquet"}],
-    }
 
 
 def test_a_clock_that_jumps_moves_no_figure_of_the_fleet(advisor: Advisor, tmp_path: Path) -> None:

@@ -208,27 +208,8 @@ def test_get_is_answered_to_head_without_a_body(client: TestClient) -> None:
     assert (problem_of_post.status_code, problem_of_post.content) == (405, b"")
 
 
-def test_a_method_that_is_not_there_names_those_that_are(client: TestClient) -> None:
-    response = client.delete("/api/v1/gpus")
-    assert "use GET" in problem(response, 405)
-    assert response.headers["allow"] == "GET"
-    response = client.delete("/api/v1/backends/convmeter")  # two routes have this path, one of them for all names
-    assert "use GET, POST" in problem(response, 405)
-    assert response.headers["allow"] == "GET, POST"
-    problem(client.get("/api/v2/gpus"), 404)
-
-
-def test_the_description_is_openapi_and_says_what_is_needed_to_ask(client: TestClient) -> None:
+def test_what_the_description_gives_as_examples_can_be_asked(client: TestClient) -> None:
     spec = got(client, "/openapi.json")
-    assert spec["openapi"].startswith("3.1")
-    for path, operations in spec["paths"].items():
-        for method, operation in operations.items():
-            assert operation["operationId"] and operation["summary"] and operation["tags"], (method, path)
-            for status, answer in operation["responses"].items():
-                if int(status) >= 400:
-                    assert list(answer["content"]) == [PROBLEM], (method, path, status)
-    identities = [one["operationId"] for operations in spec["paths"].values() for one in operations.values()]
-    assert len(identities) == len(set(identities))
     question = spec["components"]["schemas"]["PredictionQuestion"]
     assert client.post("/api/v1/predictions", json=question["examples"][0]).status_code == 200
     ranking = spec["components"]["schemas"]["RecommendationQuestion"]

@@ -91,6 +91,6 @@ def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[...,
 def _imported(victoria: Any, lines: list[str]) -> str:
     """Its address, once the samples can be queried."""
     body = "\n".join([*lines, ""]).encode()
-    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=10).close()
-    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=10).close()
+    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=60).close()
+    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=60).close()
     return str(victoria.url)

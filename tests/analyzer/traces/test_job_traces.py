@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus.training_data import labelled_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs import sources
 from epochcast.analyzer.jobs.cycles import NO_STEP
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
-from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
@@ -182,11 +180,6 @@ def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answ
     assert APART in answer("predict", *files)["notes"]
 
 
-def test_each_gpu_is_drawn_with_its_own_boundaries(folder: Path, tmp_path: Path) -> None:
-    assert main(["detect", str(folder), "--plot", str(tmp_path / "job.png")]) == 0
-    assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"job.rungpu{gpu}.png" for gpu in range(3)]
-
-
 def test_labels_tell_traces_apart(folder: Path, tmp_path: Path) -> None:
     for place in ("a", "b"):
         (tmp_path / place).mkdir()
@@ -239,15 +232,6 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     assert "9 cycles (checkpoint) of a job" in text("recommend", trace, "--epochs", "9", "--format", "skypilot")
 
 
-def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path], tmp_path: Path) -> None:
-    trace = read_trace(found(cycles=(CHECKPOINT,)))
-    profile, _ = profile_of(trace, load_catalog())
-    assert profile.unit == "cycle"
-    (unmarked := tmp_path / "run.json").write_text('{"workload": "net|64"}')
-    with pytest.raises(InputError, match=r"only cycles of 12\.?\d* s were found in it; give its epoch_starts"):
-        labelled_profile(trace, unmarked, load_catalog())
-
-
 def test_samples_and_tokens_per_second_here_and_elsewhere(
     found: Callable[..., Path], answer: Run, text: Callable[..., str]
 ) -> None:
@@ -289,22 +273,6 @@ def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], text
     for command in ("detect", "predict", "recommend"):
         assert sentence not in text(command, found(jobs=jobs[:1]), *ALL[command])
         assert text(command, found(jobs=jobs), *ALL[command]).count(sentence) == 1
-
-
-def test_jobs_that_share_one_gpu_of_several_are_named_with_it(
-    folder: Path, answer: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched = job_traces.detect_job
-    jobs = (JobEpochs(12.0, (), 0.9), JobEpochs(31.0, (), 0.9))
-
-    def shared(traces: Any, **options: Any) -> Any:
-        found = searched(traces, **options)
-        return replace(found, gpus=(*found.gpus[:2], replace(found.gpus[2], jobs=jobs)))
-
-    monkeypatch.setattr(job_traces, "detect_job", shared)
-    for command in ("detect", "predict"):
-        (note,) = [note for note in answer(command, folder)["notes"] if "two jobs share" in note]
-        assert note.startswith("run.gpu2" if command == "detect" else str(folder / "run.gpu2.csv"))
 
 
 # A real job ---------------------------------------------------------------------------------------------------------------

@@ -91,14 +91,6 @@ def test_a_log_of_eight_gpus_is_eight_traces(
         assert any("pci.bus_id" in note and "00000000:1D:00.0" in note for note in trace.notes) == (fields == ("pci.bus_id",))
 
 
-@pytest.mark.parametrize("gpus", [1, 2, 3, 6, 10, 16])
-@pytest.mark.parametrize("within_s", [0.0, 0.002])
-def test_bursts_of_any_length(log: Callable[[str], Path], gpus: int, within_s: float) -> None:
-    traces = read_traces(log(smi_log(METRICS, gpus, 40, within_s=within_s)))
-    assert len(traces) == gpus
-    assert [trace.metrics()["memory_used"][0] for trace in traces] == [(1000 + gpu) * 2**20 for gpu in range(gpus)]
-
-
 def test_a_query_that_hangs_within_a_burst_does_not_move_the_others(log: Callable[[str], Path]) -> None:
     lines = smi_log(METRICS).splitlines(keepends=True)
     late = 1 + 8 * 20 + 3  # of the burst at tick 20 all rows from the fourth on are half a second late, and all bursts after it
@@ -108,15 +100,6 @@ def test_a_query_that_hangs_within_a_burst_does_not_move_the_others(log: Callabl
     )
     traces = read_traces(log(text))
     assert [trace.metrics()["memory_used"].tolist() for trace in traces] == [[(1000 + gpu) * 2**20] * 50 for gpu in range(8)]
-
-
-def test_the_index_of_gpus_that_were_chosen_is_kept(log: Callable[[str], Path]) -> None:
-    text = "".join(
-        line
-        for line in smi_log(("index", *METRICS)).splitlines(keepends=True)
-        if line.split(",")[1].strip() in ("index", "3", "5")
-    )
-    assert [trace.label for trace in read_traces(log(text))] == ["GPU 3", "GPU 5"]
 
 
 def _without_rows(text: str, *rows: int) -> str:

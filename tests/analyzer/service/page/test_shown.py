@@ -112,19 +112,6 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
 
 
-def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(client_of: Any) -> None:
-    rented = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
-    shown = []
-    for known in ({}, {"held_idle_s": 1800.0, "throttled": {"power_cap": 0.11}}):
-        report = _report(profile=replace(read_profile(example_profile()), **known))
-        report = replace(report, device=replace(report.device, **rented))
-        shown.append(_pages(client_of(lambda store, own=report: store.write_gpus([GpuChange(own)]))))
-    assert "held but idle" not in shown[0]["job"] and "reduced clock" not in shown[0]["job"]
-    tile = shown[1]["job"].partition("<dt>held but idle</dt>")[2].partition("</div>")[0]
-    assert re.fullmatch(r"30 min \$0\.\d+", " ".join(re.sub("<[^>]+>", " ", tile).split())), tile
-    assert "of an epoch at reduced clock: power cap (SM clock at " in shown[1]["job"]
-
-
 def test_green_is_only_what_is_certain(fleet_client: TestClient) -> None:
     parts = fleet_client.app.state.parts  # type: ignore[attr-defined]
     for job in fleet_client.get("/api/v1/jobs").json()["jobs"]:  # of so many epochs, switching is worth it
