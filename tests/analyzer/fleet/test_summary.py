@@ -16,7 +16,7 @@ from epochcast.analyzer.fleet.summary import summary_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
-from .made_findings import WHOLE, device, finding, span
+from .made_findings import BEGAN, WHOLE, device, finding, span
 
 RENTED = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
 HOUR = 600 / 3600
