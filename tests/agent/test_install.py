@@ -232,6 +232,12 @@ def test_a_command_that_only_root_may_read_is_refused(tmp_path: Path, monkeypatc
         running_command(COMMAND.name)
 
 
+def test_without_an_installed_command_there_is_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    with pytest.raises(InputError, match=r"install the package there: in a checkout run pip install \."):
+        running_command(COMMAND.name)
+
+
 def test_uninstalling_keeps_what_the_user_wrote(root: Path, systemctl: Callable[[], list[str]]) -> None:
     install(root=root, command=COMMAND)
     drop_in = root / f"{UNIT}.d" / "override.conf"

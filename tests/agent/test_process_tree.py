@@ -35,7 +35,7 @@ time.sleep(0.5)
 # Five ways to have a child: wait for it, never wait, have the kernel wait, be outlived by it, let a child wait for its own.
 PARENTS = {
     "waits": "[child.wait() for child in [start(), start()]]",
-    "does not wait": "start(); start(); time.sleep(2)",
+    "does not wait": "start(); time.sleep(2); start(); time.sleep(2)",
     "ignores": "signal.signal(signal.SIGCHLD, signal.SIG_IGN); start(); start(); time.sleep(2)",
     "is outlived": "start(); start(); time.sleep(0.3)",
     "has grandchildren": "subprocess.run([sys.executable, '-c', own + '[child.wait() for child in [start(), start()]]'])",
@@ -104,6 +104,16 @@ def test_children_that_no_reading_sees_count_through_the_parent_that_waits(tmp_p
         last = tree.read()[0]
     write = COUNTERS.index("write")
     assert 20 * MB <= last[write] - first[write] < 20.1 * MB
+
+
+def test_ended_threads_stay_in_the_switches(tmp_path: Path) -> None:
+    threads = "for _ in range(10): thread = threading.Thread(target=time.sleep, args=(0.15,)); thread.start(); thread.join()"
+    with running(f"import threading\n{threads}\nos.mkdir({str(tmp_path / 'all')!r}); time.sleep(60)") as process:
+        tree = ProcessTree(process.pid)
+        go(process)
+        switches = [row["context_switches"] for row in watch(tree, (tmp_path / "all").exists)]
+    assert (np.diff(switches) >= 0).all()
+    assert switches[-1] >= switches[0] + 20  # each of ten threads runs to start and to end
 
 
 def test_memory_and_threads_are_of_those_alive() -> None:

@@ -107,6 +107,13 @@ def test_a_refusal_is_no_answer_and_its_reason_is_there(folder: Path, lab_answer
     assert found["by"]["trace"]["cpu"]["reason"] is None
 
 
+def test_a_method_that_refuses_every_trace_is_bad_input(tmp_path: Path, lab: Callable[..., str]) -> None:
+    put(tmp_path, "a", "dram_active", 15, 1)
+    assert "refused each of the 1 traces, 'a' with: the work clock needs" in lab(
+        "evaluate", "detector", "--data", tmp_path, "--clock", "work", status=2
+    )
+
+
 def test_a_trace_without_readings_is_named(tmp_path: Path, lab: Callable[..., str]) -> None:
     put(tmp_path, "a", "dram_active", 15, 1)
     (tmp_path / "a.csv").write_text("time,dram_active\n1,\n2,\n")

@@ -24,3 +24,23 @@ def test_occupancy_on_trainings(measured_trainings: Path, tmp_path: Path, lab_an
     answer = lab_answer("fit", "occupancy", "--data", measured_trainings, "--out", tmp_path / "mine")
     assert answer["rows"] == {"sm_occupancy": 78, "sm_active": 79, "peak_memory": 79}
     assert OccupancyPredictor.load(tmp_path / "mine").fitted.rows == answer["rows"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("distributed --out x", "nothing to fit on"),
+        ("occupancy --data missing.csv --out x", "no such file"),
+        ("occupancy --data TABLE --out TABLE", "name a new folder"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    measured_trainings: Path,
+    lab: Callable[..., str],
+    arguments: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert says in lab("fit", *arguments.replace("TABLE", str(measured_trainings)).split(), status=2)

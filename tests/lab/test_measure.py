@@ -50,3 +50,17 @@ def test_figures_of_a_training_are_of_its_steps_alone() -> None:
 def test_a_network_trains_between_the_times_that_it_gives() -> None:
     answer = train(NetworkConfiguration("lenet", 2, image_size=32), "cpu", 0.0)
     assert answer["begin"] <= answer["end"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (f"--device cpu --model {MODEL} --precision fp12 --out x.csv", "unknown precision 'fp12'"),
+        (f"--device cpu --model {MODEL} --precision fp32 --budget 0 --out nowhere/x.csv", "cannot write"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    lab: Callable[..., str], arguments: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert says in lab("measure", "operators", *arguments.split(), status=2)

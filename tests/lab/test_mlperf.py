@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace
 from lab.evaluate import mlperf
 from lab.evaluate.mlperf import mlperf_runs
@@ -50,6 +51,23 @@ def test_mlperf_runs_have_the_marks_of_their_epochs_else_of_their_evaluations(tm
     assert found["8xH100/resnet/copy"].epoch_starts == (5, 12, 19)
     assert found["8xH100/resnet/r2"].epoch_starts == (5, 15, 25)
     assert found["8xH100/resnet/r2"].cls == "resnet"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ("time,x\n1,2\n", "run,t_ms\n1,2\n", "no column 'benchmark'"),
+        (HEADER, "time,x\n1,2\n", "no column 'benchmark'"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS + f"{RUN},noon,eval_start,\n", "'noon' in data row 1"),
+        (HEADER + f"{RUN},node_0,,5\n", EVENTS, "no time in data row 1"),
+        (HEADER + f"{RUN},node_0,1,much\n", EVENTS, "'much' in data row 1"),
+        (HEADER + f"{RUN},node_0,1e30,5\n", EVENTS, r"time 1e\+30 in data row 1; t_ms is in unix milliseconds"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS, "no run of .* has epoch marks"),
+    ],
+)
+def test_mlperf_files_of_another_kind(tmp_path: Path, first: str, second: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        list(mlperf_runs(write(tmp_path / "p.csv", first), write(tmp_path / "e.csv", second)))
 
 
 def test_the_public_mlperf_readings(shared_data: Path) -> None:

@@ -30,6 +30,15 @@ def test_the_legend_lies_within_the_figure(panels: int) -> None:
     assert sorted(names) == ["90 % interval", "SM activity", "SM occupancy", "the best"]
 
 
+def test_amounts_are_drawn_from_zero() -> None:
+    lines = [Line("predicted", [1, 2, 3], [100.0, 180.0, 230.0]), Line("more do not pay off", [2])]
+    figure = chart_figure(Chart({"net": lines}, "devices", "images/s"))
+    (axes,) = figure.axes
+    assert axes.get_ylim()[0] == 0 and axes.get_xscale() == "linear" and list(axes.get_xticks()) == [1, 2, 3]
+    assert figure.get_supylabel() == "images/s"
+    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 2]]
+
+
 def test_named_places_are_bars_and_what_does_not_fit_is_marked() -> None:
     figure = chart_figure(
         Chart({"net": [Line("fp32", ["a", "b"], [0.01, None]), Line("fp16", ["a", "b"], [0.02, math.nan])]}, "", "", "s")

@@ -100,6 +100,12 @@ def test_a_full_disk_is_one_sentence(advisor: Advisor, tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_names_of_idle_gpus_are_escaped_too(advisor: Advisor, tmp_path: Path) -> None:
+    write_results([finding(device(NASTY, 0, NASTY), idle_s=600.0)], [], advisor, tmp_path, analysed="x")
+    page = _Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "script" not in page.tags and page.text.count(NASTY) >= 2
+
+
 class _Page(HTMLParser):
     """What a page loads, and its text."""
 

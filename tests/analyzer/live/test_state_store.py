@@ -156,11 +156,28 @@ def test_a_state_that_is_damaged_inside_is_set_aside(tmp_path: Path, caplog: pyt
     store.close()
 
 
+def test_another_process_sees_changes(tmp_path: Path) -> None:
+    writer, reader = StateStore(tmp_path / "state.db"), StateStore(tmp_path / "state.db")
+    before = reader.changes
+    assert reader.changes == before
+    writer.write_gpus([GpuChange(REPORT)])
+    assert reader.changes != before
+    assert reader.report("GPU-1") == REPORT
+    writer.close()
+    reader.close()
+
+
 def test_a_newer_state_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "state.db") as newer:
         newer.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(InputError, match="newer Epochcast"):
         StateStore(tmp_path / "state.db")
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="state"):
+        StateStore(tmp_path / "file" / "state.db")
 
 
 def test_a_job_that_goes_takes_what_was_said_of_it(tmp_path: Path) -> None:

@@ -170,6 +170,10 @@ class TestEpochs:
         assert np.subtract([start for start, _ in found.spans], logs.BEGIN).tolist() == [2, 60]
         assert np.subtract([end for _, end in found.spans], logs.BEGIN).tolist() == [60, 122]
 
+    def test_values_that_are_none(self, tmp_path: Path) -> None:
+        rows = logs.history([(1, {"epoch": None}), (2, {"epoch": "two"}), (3, {"epoch": True}), (4, {"epoch": float("nan")})])
+        assert _epochs(tmp_path, *rows, {"history": {"item": {"epoch": 1}}}) is None
+
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -252,3 +256,27 @@ class TestLog:
             assert statuses[-1] in (0, 1, 2)
             assert err.count("\n") <= 2 and "Traceback" not in err
         assert 0 < statuses.count(2) < 60
+
+    def test_messages_that_decode_to_nonsense(self, tmp_path: Path) -> None:
+        dice = random.Random(5)
+        good = [
+            logs.message_of(record)
+            for record in [logs.run_record(a=1), logs.environment(), *logs.stats(ticks=20), *logs.per_epoch()]
+        ]
+        read = 0
+        for number in range(60):
+            messages = []
+            for message in good:
+                spoiled = bytearray(message)
+                for _ in range(dice.choice((0, 0, 1, 5))):
+                    spoiled[dice.randrange(len(spoiled))] = dice.randrange(256)
+                messages.append(bytes(spoiled))
+            path = tmp_path / f"run-{number}.wandb"
+            path.write_bytes(logs.log_of(messages))
+            try:
+                read_traces(path)
+                wandb_run.read_epochs(path)
+                read += 1
+            except InputError:
+                pass
+        assert read > 0
