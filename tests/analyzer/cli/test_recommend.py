@@ -96,6 +96,12 @@ def test_skypilot_gets_the_best_and_what_may_be_as_good(profile: str, answer: An
     assert set(types) <= {row["instance"]["name"] for row in found["placements"]}
 
 
+def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
+    pareto = tmp_path / "pareto.png"
+    assert main(["recommend", profile, "--epochs", "90", "--plot", str(pareto)]) == 0
+    assert pareto.read_bytes().startswith(b"\x89PNG")
+
+
 def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> None:
     assert answer("recommend", profile, "--budget", "1e-9", status=1)["recommendation"]["placements"] == []
     assert main(["recommend", profile, "--budget", "1e-9"]) == 1

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from epochcast.analyzer.charts import detection_figure, draw_series
 from epochcast.analyzer.traces.trace import Trace
-from epochcast.detector import Detection, Epoch, JobEpochs, Stretch
+from epochcast.detector import Detection, Epoch, JobEpochs, Stretch, detect
 
 
 def saw(epochs: int, period_s: float) -> Trace:
@@ -53,6 +53,15 @@ def test_every_epoch_is_a_bar_and_every_boundary_a_line_in_every_metric() -> Non
     assert figure.get_suptitle() == "T4\n8 epochs of 10.00 s, confidence 0.90 (method track, wall clock)"
 
 
+def test_the_shade_tells_the_confidence_by_lightness() -> None:
+    spans = tuple(replace(epoch, confidence=c) for epoch, c in zip(epochs_of(4, 10), (0.1, 0.5, 0.7, 0.95), strict=True))
+    figure = detection_figure(saw(4, 10), found(4, 10, epochs=spans, jobs=(JobEpochs(10, spans, 0.9),)), title="T4")
+    (bars,) = figure.axes[0].collections
+    lightness = bars.get_facecolor()[:, :3] @ [0.299, 0.587, 0.114]
+    assert (np.diff(lightness) < -0.1).all()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.10", "0.50", "0.70", "0.95"]
+
+
 def test_many_epochs_are_shown_in_a_close_up_instead_of_a_thicket() -> None:
     figure = detection_figure(saw(300, 8), found(300, 8), title="T4", true_starts=tuple(1000 + 8 * np.arange(300)))
     assert lines_at_boundaries(figure, "power") == 0
@@ -79,6 +88,27 @@ def test_no_line_crosses_a_hole() -> None:
     time = np.concatenate([np.arange(100.0), 500 + np.arange(100.0)])
     draw_series(axes, time, np.ones(200), color="k")
     assert np.isnan(axes.lines[0].get_ydata()).sum() == 1
+
+
+def test_each_pass_of_the_papers_recipe_has_a_panel_with_its_score_before_smoothing() -> None:
+    trace = saw(10, 30)
+    answer = detect(trace.time, trace.metrics(), method="paper", passes=2)
+    figure = detection_figure(trace, answer, title="T4")
+    drawn = [axes for axes in figure.axes if axes.get_ylabel().startswith("score")]
+    assert [axes.get_ylabel() for axes in drawn] == ["score,\npass 1", "score,\npass 2"]
+    assert [len(axes.lines) for axes in drawn] == [2, 2]
+
+
+def test_scores_of_another_length_are_no_panel_over_time() -> None:
+    trace = saw(5, 10)
+    scores = {
+        "similarity": np.zeros(trace.time.size),
+        "candidate_period": np.array([10.0]),
+        "candidate_quality": np.array([0.9]),
+    }
+    figure = detection_figure(trace, found(5, 10, scores=scores), title="T4")
+    assert labels(figure)[-2] == "similarity"
+    assert titles(figure) == ["candidate periods: evidence [nats], answer dashed"]
 
 
 def test_two_jobs_have_a_row_each() -> None:

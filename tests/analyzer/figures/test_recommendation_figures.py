@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -73,6 +74,13 @@ def test_what_misses_a_limit_or_does_not_fit_is_hollow() -> None:
     assert dots(figure) == [pytest.approx((60, 0.1))]
     assert explained(figure) == ["90 % interval", "others", "too little memory, or over a limit", "deadline", "budget"]
     assert dots(cost_figure([FAST, rows[1]]), hollow=True) == []
+
+
+def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
+    hours = [replace(one, seconds=one.seconds.times(360)) for one in THREE if one.seconds]
+    figure = cost_figure(hours, deadline_s=7200)
+    assert figure.axes[0].get_xlabel() == "time [h]"
+    assert any(list(np.asarray(line.get_xdata())) == [2, 2] for line in figure.axes[0].lines)
 
 
 def test_ratios_are_shown_where_there_are_no_seconds() -> None:

@@ -129,6 +129,21 @@ def test_the_pages_that_the_agent_reads_are_the_same_gpus_once_scraped(
     assert values["GPU-1"] == pytest.approx({**both, "temperature": 42})  # the rest is blank
 
 
+def test_labels_of_the_old_namespace(past: Any) -> None:
+    """Of ``--use-old-namespace``: the UUID by another label, MIG instances too."""
+    begin = round(time.time()) - 60.0
+    labels = {"gpu": "0", "uuid": "GPU-x", "modelName": "NVIDIA A100", "instance": "10.0.0.9:9400", "job": "dcgm"}
+    part = {**labels, "GPU_I_ID": "7"}
+    lines: list[Line] = []
+    for k in range(10):
+        lines.append(("DCGM_FI_DEV_BOARD_POWER_WATTS", labels, 100.0, begin + k))
+        lines.append(("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", part, 0.25, begin + k))
+    found = polled(past(lines))
+    assert {uuid: rows[0].device.label for uuid, rows in found.items()} == {"GPU-x": "0", "GPU-x/7": "0.7"}
+    assert set(found["GPU-x"][0].values) == {"power"}
+    assert found["GPU-x/7"][0].values["gr_engine_active"].tolist() == [0.25] * 10
+
+
 def test_one_name_for_percent_and_for_a_ratio() -> None:
     times = np.arange(3.0)
     for printed, ratios in (([0.0, 1.0, 0.87], [0.0, 1.0, 0.87]), ([0.0, 1.0, 87.0], [0.0, 0.01, 0.87])):

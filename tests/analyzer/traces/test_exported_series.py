@@ -67,6 +67,11 @@ def test_the_series_of_each_gpu_are_a_trace_in_base_units(read: Read) -> None:
     assert found[1].metrics()["gpu_utilization"] == pytest.approx([0.5, 0.51, 0.52])
 
 
+def test_gpus_of_one_number_are_told_apart_by_their_machines(read: Read) -> None:
+    found = read(answer(*(series("DCGM_FI_DEV_GPU_UTIL", ["1"], **gpu(0, host)) for host in ("node-1", "node-2"))))
+    assert [trace.label for trace in found] == ["node-1 GPU 0", "node-2 GPU 0"]
+
+
 def test_a_job_that_follows_another_is_the_same_series(read: Read) -> None:
     """Prometheus begins a new series where a label changes, as dcgm-exporter's ``pod`` does."""
     (trace,) = read(

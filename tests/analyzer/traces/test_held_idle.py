@@ -73,3 +73,9 @@ def test_nothing_is_guessed_from_less(lacking: str) -> None:
     del values[lacking]
     assert held_idle_s(time, values) is None
     assert held_idle_s(time, {**values, lacking: np.full(time.size, np.nan)}) is None
+
+
+def test_busy_sms_or_power_are_no_activity() -> None:
+    time, values = ten_hertz()
+    values["sm_active"] = values.pop("gr_engine_active")
+    assert held_idle_s(time, values) is None

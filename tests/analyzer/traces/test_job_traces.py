@@ -180,6 +180,11 @@ def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answ
     assert APART in answer("predict", *files)["notes"]
 
 
+def test_each_gpu_is_drawn_with_its_own_boundaries(folder: Path, tmp_path: Path) -> None:
+    assert main(["detect", str(folder), "--plot", str(tmp_path / "job.png")]) == 0
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"job.rungpu{gpu}.png" for gpu in range(3)]
+
+
 def test_labels_tell_traces_apart(folder: Path, tmp_path: Path) -> None:
     for place in ("a", "b"):
         (tmp_path / place).mkdir()
@@ -273,6 +278,22 @@ def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], text
     for command in ("detect", "predict", "recommend"):
         assert sentence not in text(command, found(jobs=jobs[:1]), *ALL[command])
         assert text(command, found(jobs=jobs), *ALL[command]).count(sentence) == 1
+
+
+def test_jobs_that_share_one_gpu_of_several_are_named_with_it(
+    folder: Path, answer: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = job_traces.detect_job
+    jobs = (JobEpochs(12.0, (), 0.9), JobEpochs(31.0, (), 0.9))
+
+    def shared(traces: Any, **options: Any) -> Any:
+        found = searched(traces, **options)
+        return replace(found, gpus=(*found.gpus[:2], replace(found.gpus[2], jobs=jobs)))
+
+    monkeypatch.setattr(job_traces, "detect_job", shared)
+    for command in ("detect", "predict"):
+        (note,) = [note for note in answer(command, folder)["notes"] if "two jobs share" in note]
+        assert note.startswith("run.gpu2" if command == "detect" else str(folder / "run.gpu2.csv"))
 
 
 # A real job ---------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,12 @@ def test_the_overview_has_jobs_gpus_and_sources_each_cut(pages: TestClient) -> N
     assert 'role="search"' in shown
 
 
+def test_a_small_fleet_has_no_search_and_all_its_gpus(fleet_client: TestClient) -> None:
+    shown = fleet_client.get("/").text
+    assert 'role="search"' not in shown
+    assert len(rows(shown, "gpu")) == 10
+
+
 def test_a_search_finds_jobs_gpus_and_sources_and_stays_in_its_field(pages: TestClient) -> None:
     shown = pages.get("/", params={"q": "node-0007"}).text
     assert len(rows(shown, "gpu")) == 8

@@ -32,6 +32,24 @@ def test_without_gpus_it_says_how_to_add_one(client_of: Any) -> None:
     assert "in a checkout run <code>pip install .</code>" in shown
 
 
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        ("GPU-node-4-1", ["searching", "usually takes 4.5 epochs", "Nothing can be predicted yet"]),
+        ("GPU-node-3-0", ["steps found", "per step", "steps are not counted"]),
+        ("GPU-node-3-1", ["no epochs", "there are only ratios", "time ratio"]),
+        ("GPU-node-4-0", ["ended", "One process uses this GPU."]),
+    ],
+)
+def test_each_state_has_its_words(fleet_client: TestClient, gpu: str, words: list[str]) -> None:
+    client = fleet_client
+    job = client.get(f"/api/v1/gpus/{gpu}").json()["job"]
+    shown = client.get(f"/jobs/{job}").text
+    for word in words:
+        assert word in shown
+    assert "simulated" in shown
+
+
 def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     def planned(store: StateStore) -> None:
         fill(store)
@@ -44,6 +62,16 @@ def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     cheapest = client.get("/api/v1/jobs/slurm-1234").json()["answer"]["recommendation"]["verdict"]["best"]
     assert f'value="{cheapest["usd"]["value"]:.12g}"' in shown
     assert cheapest["seconds"]["value"] > 3600
+
+
+def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
+    def silent(store: StateStore) -> None:
+        fill(store)
+        report: Report = store.reports()["GPU-node-2-0"]
+        store.write_gpus([GpuChange(replace(report, last_sample=time.time() - 900))])
+
+    shown = client_of(silent).get("/").text
+    assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
 
 
 def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
@@ -110,6 +138,19 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     pages = _pages(client_of(lambda store: store.write_gpus([GpuChange(report)])))
     assert "<dt>cycle time</dt>" in pages["job"] and "epochs found" not in pages["job"]
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
+
+
+def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(client_of: Any) -> None:
+    rented = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
+    shown = []
+    for known in ({}, {"held_idle_s": 1800.0, "throttled": {"power_cap": 0.11}}):
+        report = _report(profile=replace(read_profile(example_profile()), **known))
+        report = replace(report, device=replace(report.device, **rented))
+        shown.append(_pages(client_of(lambda store, own=report: store.write_gpus([GpuChange(own)]))))
+    assert "held but idle" not in shown[0]["job"] and "reduced clock" not in shown[0]["job"]
+    tile = shown[1]["job"].partition("<dt>held but idle</dt>")[2].partition("</div>")[0]
+    assert re.fullmatch(r"30 min \$0\.\d+", " ".join(re.sub("<[^>]+>", " ", tile).split())), tile
+    assert "of an epoch at reduced clock: power cap (SM clock at " in shown[1]["job"]
 
 
 def test_green_is_only_what_is_certain(fleet_client: TestClient) -> None:
@@ -190,3 +231,34 @@ def test_what_a_job_is_too_large_for_is_marked_and_an_idle_one_refused(client_of
     }
     refused = client.post("/try", files={"file": ("job.json", json.dumps(idle).encode())}, data=form)
     assert "the GPU is idle in it" in refused.text and "rests on" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "says"),
+    [
+        (b"", "1", "No file was sent"),
+        (b"{", "1", "is not JSON"),
+        (b'{"schema": "x"}', "1", "schema"),
+        (b"PAR1 is not all", "1", "not a readable Parquet file"),
+        (b"<script>alert(1)</script>", "1", "No answer"),
+        (json.dumps(example_profile()).encode(), "0", "whole number from 1"),
+        (json.dumps(example_profile()).encode(), "²", "whole number from 1"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(client_of: Any, data: bytes, count: str, says: str) -> None:
+    client = client_of(lambda store: None)
+    answer = client.post("/try", files={"file": ("x<b>", data)}, data={"gpu": "", "count": count})
+    assert answer.status_code == 422
+    assert says in answer.text
+    assert "<script>alert" not in answer.text
+    assert 'role="alert"' in answer.text
+
+
+def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
+    rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
+    trace = f"time,gpu_utilization,power\n{rows}\n".encode()
+    client = client_of(lambda store: None)
+    answer = client.post("/try", files={"file": ("run.csv", trace)}, data={"gpu": "T4", "count": "1"})
+    assert answer.status_code == 200
+    assert "run.csv" in answer.text
+    assert "runs here" in answer.text
