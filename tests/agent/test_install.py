@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from epochcast.agent import install as module
+from epochcast.agent.cli import build_parser
 from epochcast.agent.config import Config
 from epochcast.agent.install import install, running_command, uninstall
 from epochcast.common.errors import InputError
@@ -248,3 +249,9 @@ def test_uninstalling_keeps_what_the_user_wrote(root: Path, systemctl: Callable[
     assert tree(root) == sorted([PLACED[0], f"{UNIT}.d/override.conf"])
     assert len([line for line in said if line.startswith("kept") and "--purge" in line]) == 3
     assert "is not there" in uninstall(root=root)[0]
+
+
+def test_a_configuration_may_be_named_before_the_command_or_after_it() -> None:
+    before, after = ("--config", "a.toml", "install"), ("install", "--config", "a.toml")
+    assert vars(build_parser().parse_args(before)) == vars(build_parser().parse_args(after))
+    assert vars(build_parser().parse_args(("uninstall",)))["purge"] is False

@@ -23,6 +23,15 @@ def test_without_profiling_the_rest_is_measured(
     assert not source.blanks
 
 
+def test_profiling_that_fails_only_when_watched_is_told_field_by_field(
+    reset: Any, open_dcgm: Any, read: Any, column: Any
+) -> None:
+    reset(profiling_error=sys.modules["dcgm_structs"].DCGM_ST_REQUIRES_ROOT)
+    source = open_dcgm()
+    assert "does not watch its field 1002: DCGM error -29" in source.devices[0].unmeasured["sm_active"]
+    assert len(column(source, read(source, 2), 0, "power")[0]) >= 15
+
+
 def test_a_profiling_field_that_the_gpu_lacks_is_unmeasured(reset: Any, open_dcgm: Any) -> None:
     reset(profiling_fields=(1001, 1002, 1003, 1004))
     unmeasured = open_dcgm().devices[0].unmeasured

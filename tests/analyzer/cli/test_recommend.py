@@ -55,6 +55,22 @@ def test_what_does_not_fit_is_said(profile: str, answer: Answer, text: Text) -> 
     text("recommend", profile, "--memory", "3000", status=1)  # not even the GPU that it ran on has that much
 
 
+def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_path: Path, capsys: Capture) -> None:
+    content = json.loads(Path(profile).read_text())
+    content["metrics"] = {name: values for name, values in content["metrics"].items() if not name.startswith("memory_used")}
+    (tmp_path / "job.json").write_text(json.dumps(content))
+    assert main(["recommend", str(tmp_path / "job.json")]) == 0
+    text, notes = capsys.readouterr()
+    assert "memory (--memory)" in " ".join(text.split()) and not notes
+
+
+def test_a_job_that_is_known_by_its_steps_is_answered_in_steps(profile: str, tmp_path: Path, text: Text) -> None:
+    stepped = json.loads(Path(profile).read_text()) | {"unit": "step"}
+    (tmp_path / "steps.json").write_text(json.dumps(stepped))
+    assert "for 9,000 steps" in " ".join(text("recommend", str(tmp_path / "steps.json"), "--epochs", "9000").split())
+    assert "the 6 steps seen" in " ".join(text("recommend", str(tmp_path / "steps.json")).split())
+
+
 def test_what_is_not_shown_to_be_training_has_no_cost(profile: str, tmp_path: Path, answer: Answer, text: Text) -> None:
     cycle = json.loads(Path(profile).read_text()) | {"unit": "cycle"}
     (tmp_path / "cycle.json").write_text(json.dumps(cycle))
@@ -94,6 +110,12 @@ def test_skypilot_gets_the_best_and_what_may_be_as_good(profile: str, answer: An
     types = [one["instance_type"] for one in resources.get("ordered", [resources])]
     assert types[0] == found["verdict"]["best"]["instance"]["name"] and len(types) > 1
     assert set(types) <= {row["instance"]["name"] for row in found["placements"]}
+
+
+def test_spot_prices_say_what_they_leave_out(profile: str, capsys: Capture) -> None:
+    assert main(["recommend", profile, "--spot"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Spot: an interruption costs all since the last checkpoint" in text
 
 
 def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:

@@ -19,6 +19,7 @@ from epochcast.detector.labels import Labels
 from .conftest import Demo
 
 STARTS = tuple(1000.0 + 10 * k for k in range(6))
+NOTHING = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
 
 
 def compared(period: float, **changes: Any) -> dict[str, Any]:
@@ -94,3 +95,11 @@ def test_what_was_not_recognised_is_said_without_alarm(
     assert ("<b>Not recognised.</b>" in page) is not hit
     assert 'class="error"' not in page
     assert words in page
+
+
+def test_parts_that_failed_are_left_out_and_named(tmp_path: Path, content: dict[str, Any]) -> None:
+    content |= {"live": NOTHING, "replay": NOTHING | {"simulated": True}, "predictions": []}
+    content |= {"recommendation": None, "problems": ["Live training: no agent answers."]}
+    page = render(tmp_path, content)
+    assert 'class="error"' in page and "no agent answers" in page
+    assert "<h2>A real network" not in page and "<h2>Predictions" not in page

@@ -208,6 +208,16 @@ def test_get_is_answered_to_head_without_a_body(client: TestClient) -> None:
     assert (problem_of_post.status_code, problem_of_post.content) == (405, b"")
 
 
+def test_a_method_that_is_not_there_names_those_that_are(client: TestClient) -> None:
+    response = client.delete("/api/v1/gpus")
+    assert "use GET" in problem(response, 405)
+    assert response.headers["allow"] == "GET"
+    response = client.delete("/api/v1/backends/convmeter")  # two routes have this path, one of them for all names
+    assert "use GET, POST" in problem(response, 405)
+    assert response.headers["allow"] == "GET, POST"
+    problem(client.get("/api/v2/gpus"), 404)
+
+
 def test_what_the_description_gives_as_examples_can_be_asked(client: TestClient) -> None:
     spec = got(client, "/openapi.json")
     question = spec["components"]["schemas"]["PredictionQuestion"]

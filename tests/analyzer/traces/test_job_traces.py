@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.corpus.training_data import labelled_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs import sources
 from epochcast.analyzer.jobs.cycles import NO_STEP
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
@@ -180,6 +182,11 @@ def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answ
     assert APART in answer("predict", *files)["notes"]
 
 
+def test_other_methods_search_each_gpu_by_itself(folder: Path, answer: Run) -> None:
+    document = answer("detect", folder, "--method", "paper")
+    assert document["job"] is None and {one["method"] for one in document["gpus"]} == {"paper"}
+
+
 def test_each_gpu_is_drawn_with_its_own_boundaries(folder: Path, tmp_path: Path) -> None:
     assert main(["detect", str(folder), "--plot", str(tmp_path / "job.png")]) == 0
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"job.rungpu{gpu}.png" for gpu in range(3)]
@@ -235,6 +242,21 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     assert ranked["gpus"][0]["profile"]["unit"] == "cycle" and waits in ranked["idle_at_boundaries"]
     assert "14 cycles (checkpoint) of a job" in text("recommend", trace, "--format", "skypilot")
     assert "9 cycles (checkpoint) of a job" in text("recommend", trace, "--epochs", "9", "--format", "skypilot")
+
+
+def test_waiting_on_a_gpu_without_a_price_has_none() -> None:
+    assert usd_per_hour(["T4", "RTX 3090"], load_instances(None, load_catalog())[0]) is None
+    one = usd_per_hour(["T4"], load_instances(None, load_catalog())[0])
+    assert usd_per_hour(["T4", "T4"], load_instances(None, load_catalog())[0]) == pytest.approx(2 * (one or 0))
+
+
+def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path], tmp_path: Path) -> None:
+    trace = read_trace(found(cycles=(CHECKPOINT,)))
+    profile, _ = profile_of(trace, load_catalog())
+    assert profile.unit == "cycle"
+    (unmarked := tmp_path / "run.json").write_text('{"workload": "net|64"}')
+    with pytest.raises(InputError, match=r"only cycles of 12\.?\d* s were found in it; give its epoch_starts"):
+        labelled_profile(trace, unmarked, load_catalog())
 
 
 def test_samples_and_tokens_per_second_here_and_elsewhere(

@@ -102,6 +102,15 @@ def test_a_query_that_hangs_within_a_burst_does_not_move_the_others(log: Callabl
     assert [trace.metrics()["memory_used"].tolist() for trace in traces] == [[(1000 + gpu) * 2**20] * 50 for gpu in range(8)]
 
 
+def test_the_index_of_gpus_that_were_chosen_is_kept(log: Callable[[str], Path]) -> None:
+    text = "".join(
+        line
+        for line in smi_log(("index", *METRICS)).splitlines(keepends=True)
+        if line.split(",")[1].strip() in ("index", "3", "5")
+    )
+    assert [trace.label for trace in read_traces(log(text))] == ["GPU 3", "GPU 5"]
+
+
 def _without_rows(text: str, *rows: int) -> str:
     return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in rows)
 

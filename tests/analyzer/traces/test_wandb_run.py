@@ -63,6 +63,17 @@ def test_each_gpu_is_a_trace_in_base_units_however_its_keys_are_spelled(spelling
 
 
 @pytest.mark.usefixtures("wandb")
+def test_activity_that_a_dcgm_exporter_says_as_a_ratio_is_one(tmp_path: Path) -> None:
+    records = [
+        {"stats": {"timestamp": logs.BEGIN + tick, "item": {"gpu.0.smActive/l:a": 0.5, "gpu.0.smActive/l:b": 0.25}}}
+        for tick in range(3)
+    ]
+    traces = read_traces(_run(tmp_path, *records))
+    assert [trace.label for trace in traces] == ["a GPU 0", "b GPU 0"]
+    assert traces[1].metrics()["sm_active"].tolist() == [0.25] * 3
+
+
+@pytest.mark.usefixtures("wandb")
 def test_older_versions_say_the_gpu_in_a_file_beside_the_log(tmp_path: Path) -> None:
     run = _run(tmp_path, *logs.stats("old"))
     (tmp_path / "files").mkdir()
