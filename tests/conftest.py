@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
@@ -226,12 +226,23 @@ def nvml_library(compiled: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
-    """Start a database by its program's name; Prometheus scrapes an agent where its port is given, with these rules."""
+    """Start a database by its program's name; Prometheus scrapes an agent where its port is given, with these rules.
+
+    ``past``: OpenMetrics samples, by their metrics, that Prometheus shall hold from the start.
+    """
     databases: list[Program] = []
 
-    def start(program: str, agent_port: int | None = None, interval: str = "1s", rules: Path | None = None) -> Program:
+    def start(
+        program: str, agent_port: int | None = None, interval: str = "1s", rules: Path | None = None, past: Sequence[str] = ()
+    ) -> Program:
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
+        if past:
+            if shutil.which("promtool") is None:
+                pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
+            (tmp_path / "past.txt").write_text("\n".join([*past, "# EOF"]) + "\n")
+            blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", tmp_path / "past.txt", tmp_path / "tsdb"]
+            subprocess.run(blocks, check=True, capture_output=True)
         port = free_port()
         target = f"{{job_name: epochcast, static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]}}"
         scrape = "" if agent_port is None else f"global: {{scrape_interval: {interval}}}\nscrape_configs: [{target}]\n"

@@ -78,9 +78,9 @@ def test_what_misses_a_limit_or_does_not_fit_is_hollow() -> None:
 
 def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
     hours = [replace(one, seconds=one.seconds.times(360)) for one in THREE if one.seconds]
-    figure = cost_figure(hours, deadline_s=7200)
+    figure = cost_figure(hours, deadline_s=9000)
     assert figure.axes[0].get_xlabel() == "time [h]"
-    assert any(list(np.asarray(line.get_xdata())) == [2, 2] for line in figure.axes[0].lines)
+    assert any(list(np.asarray(line.get_xdata())) == [2.5, 2.5] for line in figure.axes[0].lines)
 
 
 def test_ratios_are_shown_where_there_are_no_seconds() -> None:
