@@ -217,7 +217,7 @@ def test_node_and_service_start_without_the_packages_of_the_paper(
     fleet = Program(command, f"http://127.0.0.1:{port}", tmp_path / "service.log", clean)
     fleet.start()
     try:
-        until(lambda: fleet.answers("/readyz"), 120)  # its modules are compiled first
+        until(lambda: fleet.answers("/readyz"))  # its modules are compiled first
         assert fleet.json("/api/v1/health")["status"] == "ok"
         assert [fleet.stop(), beside.stop()[0], agent.stop()[0]] == [0, 0, 0]
     finally:
