@@ -8,9 +8,8 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from .arithmetic import add_alike
-from .processes import Process, Program, free_port
+from .processes import Process, Program, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -92,19 +91,9 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def until() -> Callable[..., None]:
-    """Wait until a condition holds; fail when it does not in time. What does not listen yet does not hold."""
-
-    def wait(condition: Callable[[], object], seconds: float = 40.0) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if condition():
-                    return
-            time.sleep(0.02)
-        pytest.fail(f"not within {seconds:g} s")
-
-    return wait
+def until() -> Callable[..., Any]:
+    """Wait until a condition holds."""
+    return wait_until
 
 
 @pytest.fixture
@@ -117,7 +106,7 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
             port_file = tmp_path / f"port-{next(numbers)}"
             command = [str(python), *map(str, arguments), "--port", "0", "--port-file", str(port_file)]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
-            stack.callback(lambda: process.poll() is None and process.communicate(timeout=30))
+            stack.callback(lambda: process.poll() is None and process.communicate(timeout=60))
             stack.callback(lambda: process.poll() is None and process.terminate())
             while not port_file.exists():
                 try:
@@ -155,7 +144,7 @@ def running() -> Iterator[Callable[[Any], Any]]:
         def start(listening: Any) -> Any:
             thread = threading.Thread(target=listening.serve_forever)
             thread.start()
-            stack.callback(thread.join, timeout=10)
+            stack.callback(thread.join, timeout=60)
             stack.callback(listening.server_close)
             stack.callback(listening.shutdown)
             return listening
@@ -173,9 +162,9 @@ def fetch() -> Callable[..., tuple[int, dict[str, str], bytes]]:
         host, port = listening.server_address[:2]
         connection: http.client.HTTPConnection
         if context is None:
-            connection = http.client.HTTPConnection(str(host), int(port), timeout=10)
+            connection = http.client.HTTPConnection(str(host), int(port), timeout=60)
         else:
-            connection = http.client.HTTPSConnection(str(host), int(port), timeout=10, context=context)
+            connection = http.client.HTTPSConnection(str(host), int(port), timeout=60, context=context)
         try:
             connection.request(method, path, **options)
             answer = connection.getresponse()
@@ -237,12 +226,23 @@ def nvml_library(compiled: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
-    """Start a database by its program's name; Prometheus scrapes an agent where its port is given, with these rules."""
+    """Start a database by its program's name; Prometheus scrapes an agent where its port is given, with these rules.
+
+    ``past``: OpenMetrics samples, by their metrics, that Prometheus shall hold from the start.
+    """
     databases: list[Program] = []
 
-    def start(program: str, agent_port: int | None = None, interval: str = "1s", rules: Path | None = None) -> Program:
+    def start(
+        program: str, agent_port: int | None = None, interval: str = "1s", rules: Path | None = None, past: Sequence[str] = ()
+    ) -> Program:
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
+        if past:
+            if shutil.which("promtool") is None:
+                pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
+            (tmp_path / "past.txt").write_text("\n".join([*past, "# EOF"]) + "\n")
+            blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", tmp_path / "past.txt", tmp_path / "tsdb"]
+            subprocess.run(blocks, check=True, capture_output=True)
         port = free_port()
         target = f"{{job_name: epochcast, static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]}}"
         scrape = "" if agent_port is None else f"global: {{scrape_interval: {interval}}}\nscrape_configs: [{target}]\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,21 +12,37 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 
 import pytest
 
+Value = TypeVar("Value")
+
+
+def wait_until(condition: Callable[[], Value], seconds: float = 120.0, said: Callable[[], str] = str) -> Value:
+    """What a condition gives as soon as it holds; fail when it does not in time. What does not answer yet does not hold."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with suppress(OSError, ValueError):
+            if value := condition():
+                return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds:g} s; {said()}")
+        time.sleep(0.05)
+
 
 def free_port() -> int:
-    """A TCP port that nobody listens on just now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """A TCP port that nobody listens on just now, and that the system gives to nobody by itself (those from 32768)."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _get(url: str, path: str, parameters: dict[str, str]) -> str:
     query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-    with urllib.request.urlopen(f"{url}{path}{query}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}{path}{query}", timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -46,21 +63,14 @@ class Process:
     def refused(self, path: str, **headers: str) -> tuple[int, dict[str, str]]:
         """Status and JSON of an answer that is an error."""
         with pytest.raises(HTTPError) as caught:
-            urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=10)
+            urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=60)
         with caught.value as error:
             return error.code, json.loads(error.read())
-
-    def wait_for(self, ready: Callable[[], bool], patience_s: float = 90.0) -> None:
-        give_up = time.monotonic() + patience_s
-        while not ready():
-            assert self.process.poll() is None, "it ended"
-            assert time.monotonic() < give_up, "it did not come to pass"
-            time.sleep(0.1)
 
     def stop(self) -> tuple[int, str]:
         """Ask it to stop; return its exit status and what it wrote to stderr."""
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=30)
+        _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors
 
 
@@ -89,7 +99,7 @@ class Program:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(number)
-        status = self._process.wait(timeout=30)
+        status = self._process.wait(timeout=60)
         self._process = None
         return status
 

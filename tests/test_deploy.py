@@ -254,17 +254,6 @@ def test_the_builder_is_sent_all_that_it_copies(deploy: Path, root: Path) -> Non
     assert text.count("USER 10001:10001") == 1
 
 
-def test_no_image_holds_pip(deploy: Path) -> None:
-    # Built and looked through in tests/images.
-    text = (deploy / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    stages = re.findall(r"^FROM (\S+) AS ([\w-]+)\n(.*?)(?=^FROM |\Z)", text, flags=re.MULTILINE | re.DOTALL)
-    bases, steps = {name: base for base, name, _ in stages}, {name: step for _, name, step in stages}
-    assert "ensurepip" in steps["base"] and "pip uninstall --yes" in steps["base"] and " pip setuptools wheel" in steps["base"]
-    for image in ("agent", "analyzer"):
-        assert bases[image] == "base"
-        assert "-m venv --without-pip /opt/epochcast" in steps[f"{image}-packages"]
-
-
 @pytest.mark.parametrize("name", ["compose.yaml", "gpu.yaml"])
 def test_compose_takes_the_file(deploy: Path, name: str) -> None:
     pytest.importorskip("check_jsonschema", reason="the extra dev is not installed")

@@ -5,7 +5,6 @@ import math
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from epochcast.common import logs
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "epochcast.agent", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -73,10 +72,12 @@ def test_an_agent_that_somebody_started_ends_with_him() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         agent.wait(0.3)
     agent.stdin.close()
-    assert agent.wait(20) == 0
+    assert agent.wait(60) == 0
 
 
-def test_a_reading_that_hangs_does_not_keep_it_from_stopping(start_agent: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_reading_that_hangs_does_not_keep_it_from_stopping(
+    start_agent: Callable[..., Any], tmp_path: Path, until: Any
+) -> None:
     # The real daemon over the host source, whose read and close hang as calls into a stuck driver do.
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\n"
@@ -86,34 +87,33 @@ def test_a_reading_that_hangs_does_not_keep_it_from_stopping(start_agent: Callab
         "read, ticks = HostSource.read, []\n"
         "def hanging(self, tick):\n"
         "    ticks.append(tick)\n"
-        "    return read(self, tick) if len(ticks) < 3 else threading.Event().wait()\n"
+        "    if len(ticks) < 3:\n"
+        "        return read(self, tick)\n"
+        f"    open({str(tmp_path / 'hangs')!r}, 'w').close()\n"
+        "    threading.Event().wait()\n"
         "HostSource.read = hanging\n"
         "HostSource.close = lambda self: threading.Event().wait()\n"
     )
     agent = start_agent("--source", "host", env={"PYTHONPATH": str(tmp_path)})
-    time.sleep(0.5)
+    until((tmp_path / "hangs").exists)
     status, _ = agent.stop()
     assert status == 0
 
 
-def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any], tmp_path: Path, until: Any) -> None:
     header = json.dumps({"schema": "epochcast.trace/v1", "gpu": "Tesla T4", "simulated": True})
     lines = [f"# {header}", "time,power,loss", *(f"{100 + tick / 10},{tick},0.5" for tick in range(600))]
     (tmp_path / "trace.csv").write_text("\n".join(lines))
     (tmp_path / "agent.toml").write_text("retention = 1\n")
     agent = start_agent("--config", tmp_path / "agent.toml", "--replay", tmp_path / "trace.csv", "--speed", 200)
-    for _ in range(100):
-        if agent.json("/healthz")["status"] == "replay finished":
-            break
-        time.sleep(0.05)
-    assert agent.json("/healthz")["status"] == "replay finished"
+    until(lambda: agent.json("/healthz")["status"] == "replay finished")
     (gpu,) = agent.json("/api/v1/samples")["gpus"]
     assert gpu["time"] == [100 + tick / 10 for tick in range(600)]  # complete, regardless of the retention
     assert (gpu["name"], gpu["source"], gpu["simulated"], gpu["missed_ticks"]) == ("Tesla T4", "replay", True, 0)
     page = agent.text("/metrics")
     assert 'name="Tesla T4",pci_bus_id="",serial="",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
     agent.process.send_signal(signal.SIGINT)
-    assert agent.process.wait(20) == 0
+    assert agent.process.wait(60) == 0
 
 
 def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any]) -> None:
@@ -125,19 +125,6 @@ def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any
     if source == "nvml":
         pytest.skip("this machine has a GPU")
     assert "reading the host's own CPUs: source 'nvml' cannot use the NVIDIA driver" in errors
-
-
-def test_check_says_what_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    done = run("check", "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
-    assert [source["name"] for source in found["sources"]] == ["gpm", "dcgm", "dcgm-exporter", "nvml", "host"]
-    assert all(source["available"] or source["reason"] in " ".join(found["problems"]) for source in found["sources"])
-    assert main(["check"]) == 0
-    words = capsys.readouterr().out
-    assert "host: works" in words
-    for source in found["sources"]:
-        assert source["available"] or source["reason"].removeprefix(f"source {source['name']!r} ") in words
 
 
 @pytest.mark.parametrize(

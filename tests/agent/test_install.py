@@ -233,13 +233,6 @@ def test_a_command_that_only_root_may_read_is_refused(tmp_path: Path, monkeypatc
         running_command(COMMAND.name)
 
 
-def test_a_command_that_everybody_may_read_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysconfig, "get_path", lambda _: "/bin")
-    monkeypatch.setattr(module, "__file__", "/bin/sh")
-    monkeypatch.setattr("sys.executable", "/bin/sh")
-    assert running_command("sh") == Path("/bin/sh")
-
-
 def test_without_an_installed_command_there_is_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
     with pytest.raises(InputError, match=r"install the package there: in a checkout run pip install \."):
@@ -256,18 +249,6 @@ def test_uninstalling_keeps_what_the_user_wrote(root: Path, systemctl: Callable[
     assert tree(root) == sorted([PLACED[0], f"{UNIT}.d/override.conf"])
     assert len([line for line in said if line.startswith("kept") and "--purge" in line]) == 3
     assert "is not there" in uninstall(root=root)[0]
-
-
-@pytest.mark.parametrize("foreign", [False, True])
-def test_purging_removes_the_settings_and_no_file_of_others(root: Path, foreign: bool) -> None:
-    install(root=root, command=COMMAND)
-    (root / UNIT).parent.joinpath("multi-user.target.wants").mkdir()
-    (root / "etc/systemd/system/multi-user.target.wants/epochcast-agent.service").symlink_to(f"/{UNIT}")
-    if foreign:
-        (root / "etc/epochcast/web.key").touch()
-    uninstall(root=root, purge=True)
-    assert tree(root) == (["etc/epochcast/web.key"] if foreign else [])
-    assert (root / "etc/epochcast").exists() == foreign
 
 
 def test_a_configuration_may_be_named_before_the_command_or_after_it() -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from epochcast.agent.choose import choose
@@ -17,6 +18,8 @@ from epochcast.agent.config import Config
 from epochcast.agent.sources import Tick
 from epochcast.agent.sources.process_tree import COUNTERS, ProcessTree
 from epochcast.common.errors import InputError
+
+from ..processes import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="process trees are read from Linux's /proc")
 
@@ -27,12 +30,12 @@ import os, time
 time.sleep(0.2)
 os.write(os.open({os.devnull!r}, os.O_WRONLY), bytes({MB}))
 while time.process_time() < 0.12: pass
-time.sleep(0.25)
+time.sleep(0.5)
 """
 # Five ways to have a child: wait for it, never wait, have the kernel wait, be outlived by it, let a child wait for its own.
 PARENTS = {
     "waits": "[child.wait() for child in [start(), start()]]",
-    "does not wait": "start(); start(); time.sleep(2)",
+    "does not wait": "start(); time.sleep(2); start(); time.sleep(2)",
     "ignores": "signal.signal(signal.SIGCHLD, signal.SIG_IGN); start(); start(); time.sleep(2)",
     "is outlived": "start(); start(); time.sleep(0.3)",
     "has grandchildren": "subprocess.run([sys.executable, '-c', own + '[child.wait() for child in [start(), start()]]'])",
@@ -60,7 +63,7 @@ def go(process: subprocess.Popen[bytes]) -> None:
     process.stdin.flush()
 
 
-def watch(tree: ProcessTree, done: Callable[[], bool], seconds: float = 20) -> list[dict[str, int]]:
+def watch(tree: ProcessTree, done: Callable[[], bool], seconds: float = 60) -> list[dict[str, int]]:
     """Read ten times a second until the process is done, and a few times more."""
     seen = []
     end = time.monotonic() + seconds
@@ -78,8 +81,7 @@ def test_what_ended_children_used_stays_in_the_sum(way: str) -> None:
         tree = ProcessTree(process.pid)
         first = dict(zip(COUNTERS, tree.read()[0], strict=True))
         go(process)
-        until = time.monotonic() + 2
-        seen = watch(tree, lambda: process.poll() is not None and time.monotonic() > until)
+        seen = watch(tree, lambda: process.poll() is not None and tree.read()[2] == 0)
         tree.close()
     for name in COUNTERS:
         assert (np.diff([row[name] for row in seen]) >= 0).all(), name
@@ -92,17 +94,26 @@ def test_what_ended_children_used_stays_in_the_sum(way: str) -> None:
     assert last["context_switches"] > first["context_switches"] + 5
 
 
-def test_children_that_no_reading_sees_count_through_the_parent_that_waits() -> None:
-    with running(
-        f"[subprocess.run(['head', '-c', '{MB}', '/dev/zero'], stdout=-3) for _ in range(20)]; time.sleep(20)"
-    ) as process:
+def test_children_that_no_reading_sees_count_through_the_parent_that_waits(tmp_path: Path) -> None:
+    children = f"[subprocess.run(['head', '-c', '{MB}', '/dev/zero'], stdout=-3) for _ in range(20)]"
+    with running(f"{children}; os.mkdir({str(tmp_path / 'all')!r}); time.sleep(60)") as process:
         tree = ProcessTree(process.pid)
         first = tree.read()[0]
         go(process)
-        time.sleep(2)
+        wait_until((tmp_path / "all").exists)
         last = tree.read()[0]
     write = COUNTERS.index("write")
     assert 20 * MB <= last[write] - first[write] < 20.1 * MB
+
+
+def test_ended_threads_stay_in_the_switches(tmp_path: Path) -> None:
+    threads = "for _ in range(10): thread = threading.Thread(target=time.sleep, args=(0.15,)); thread.start(); thread.join()"
+    with running(f"import threading\n{threads}\nos.mkdir({str(tmp_path / 'all')!r}); time.sleep(60)") as process:
+        tree = ProcessTree(process.pid)
+        go(process)
+        switches = [row["context_switches"] for row in watch(tree, (tmp_path / "all").exists)]
+    assert (np.diff(switches) >= 0).all()
+    assert switches[-1] >= switches[0] + 20  # each of ten threads runs to start and to end
 
 
 def test_memory_and_threads_are_of_those_alive() -> None:
@@ -111,31 +122,15 @@ def test_memory_and_threads_are_of_those_alive() -> None:
         _, alone, threads = tree.read()
         assert threads == 1
         go(process)
-        time.sleep(0.15)
-        _, both, threads = tree.read()
-        assert threads == 2
-        assert both > alone + 3 * MB
+
+        def both() -> bool:
+            _, memory, threads = tree.read()
+            return threads == 2 and memory > alone + 3 * MB
+
+        wait_until(both)
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 10
-        while tree.read()[2] and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert tree.read()[1:] == (0, 0)
-
-
-def test_ended_threads_stay_in_the_switches() -> None:
-    code = (
-        "import threading\n"
-        "for _ in range(10):\n"
-        "    thread = threading.Thread(target=time.sleep, args=(0.15,)); thread.start(); thread.join()\n"
-        "time.sleep(20)"
-    )
-    with running(code) as process:
-        tree = ProcessTree(process.pid)
-        go(process)
-        switches = [row["context_switches"] for row in watch(tree, lambda: False, seconds=2.5)]
-    assert (np.diff(switches) >= 0).all()
-    assert switches[-1] >= switches[0] + 20  # each of ten threads runs to start and to end
+        wait_until(lambda: tree.read()[1:] == (0, 0))
 
 
 def test_a_kernel_without_clocks_of_processes_has_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +184,7 @@ def test_the_processes_of_a_cgroup(tmp_path: Path) -> None:
         tree = ProcessTree(tmp_path)
         assert tree.read()[2] == 1
         go(process)
-        time.sleep(0.15)
+        wait_until(lambda: psutil.Process(process.pid).children())
         assert tree.read()[2] == 1  # its child is not in the cgroup
 
 
@@ -200,13 +195,15 @@ def test_the_host_source_adds_rates_of_the_tree() -> None:
         began = time.monotonic()
         source.read(Tick(time.time(), 0.0, slow=True, rare=True))
         go(process)
-        time.sleep(0.5)
+        wait_until(lambda: psutil.Process(process.pid).io_counters().write_chars >= MB)
+        time.sleep(0.3)
         elapsed = time.monotonic() - began
         (row,) = source.read(Tick(time.time(), elapsed, slow=True, rare=True))
+        longest = time.monotonic() - began
         source.close()
     values = dict(zip(names, row.values, strict=True))
     assert values["process_write"] == pytest.approx(MB / elapsed, rel=0.01)
-    assert 0 < values["process_cpu_utilization"] <= 1 / (os.cpu_count() or 1) + 0.01
+    assert 0 < values["process_cpu_utilization"] <= longest / elapsed / (os.cpu_count() or 1) + 0.01
     assert values["process_threads"] == 1
 
 

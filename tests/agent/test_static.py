@@ -143,14 +143,6 @@ def test_a_process_that_cannot_start_or_answers_nonsense(
     assert "status 7" in why_nothing()
 
 
-def test_without_cuda_three_items_of_the_papers_list_are_missing() -> None:
-    facts = merge([device(NVML)], {})[H200]
-    assert not {"global_memory", "l2_cache", "copy_engines"} & set(facts)
-    assert facts["sm_count"] == Attribute(132, "table")
-    assert facts["boost_clock"] == Attribute(1.98e9, "nvml")
-    assert facts["shared_memory_per_sm"] == Attribute(233_472, "table")
-
-
 def test_what_is_read_wins_over_what_is_looked_up() -> None:
     cuda = {H200: {"pci_bus_id": "0000:10:00.0", "sm_count": 114, "max_resident_grids": 64, "power_limit": 1.0}}
     facts = merge([device(NVML)], cuda)[H200]

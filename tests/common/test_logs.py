@@ -29,7 +29,7 @@ def lines(stderr: Path, *formats: str, env: dict[str, str] | None = None) -> lis
     """Return what a process wrote to the file ``stderr`` that logged the same four things in each of ``formats``."""
     with stderr.open("wb") as file:
         environment = os.environ | {"PYTHONIOENCODING": "utf-8:backslashreplace"} | (env or {})
-        subprocess.run([sys.executable, "-c", SCRIPT, *formats], stderr=file, env=environment, check=True, timeout=20)
+        subprocess.run([sys.executable, "-c", SCRIPT, *formats], stderr=file, env=environment, check=True, timeout=120)
     return stderr.read_text(encoding="utf-8").splitlines()
 
 

@@ -21,7 +21,7 @@ def test_a_state_arrives_as_one_datagram(tmp_path: Path, monkeypatch: pytest.Mon
     name = f"@epochcast-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name.replace("@", "\0") if abstract else name)
-        manager.settimeout(5)
+        manager.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", name)
         notify("READY=1\nSTATUS=8 GPUs at 10 Hz, größer als 0")
         assert manager.recv(4096).decode() == "READY=1\nSTATUS=8 GPUs at 10 Hz, größer als 0"

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -70,16 +69,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         for suffix in suffixes:
             names[metric.name + suffix] = {*metric.labels, *TARGET} | ({"le"} if suffix == "_bucket" else set())
     return {**names, **OTHERS}
-
-
-def test_queries_of_the_dashboards_name_metrics_and_labels_that_exist(
-    queries: list[Any], boards: dict[str, Any], exported: dict[str, set[str]]
-) -> None:
-    expressions = [query.expression for query in queries]
-    expressions += [one["expr"] for board in boards.values() for one in board.get("annotations", {}).get("list", [])]
-    expressions += [one["query"]["query"] for board in boards.values() for one in board["templating"]["list"][1:]]
-    used = _check(expressions, exported)
-    assert len(used) > 60
 
 
 def test_rules_name_metrics_and_labels_that_exist(root: Path, exported: dict[str, set[str]]) -> None:

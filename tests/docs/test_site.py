@@ -51,13 +51,6 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
         assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
 
 
-def test_files_of_the_repository_are_pages_of_the_site(site: Path) -> None:
-    alerts = (site / "repository/dashboards/alerts.yml.html").read_text(encoding="utf-8")
-    assert "EpochcastSourceFallback" in alerts
-    assert 'href="repository/dashboards/alerts.yml.html"' in (site / "agent.html").read_text(encoding="utf-8")
-    assert "Unreleased" in (site / "changelog.html").read_text(encoding="utf-8")
-
-
 def test_every_page_is_in_the_navigation_and_in_the_search(site: Path, root: Path) -> None:
     nav = re.search(r"^nav:\n(?:(?: .*|)\n)*", (root / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert nav

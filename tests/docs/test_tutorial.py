@@ -8,13 +8,14 @@ at the end of a line for its rest. Numbers may differ by two per cent; after ``<
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
+from ..processes import free_port
 
 INSTALLS = "installs packages"
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(bash|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -97,9 +98,7 @@ def compare(steps: list[Step], outputs: list[str]) -> None:
 
 def on_free_port(steps: list[Step]) -> list[Step]:
     """The same with a service that listens elsewhere than on the default port, which may be taken."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     state = 'state = "./state.db"\n'
     return [
         replace(step, commands=step.commands.replace(":9913", f":{port}").replace(state, f"{state}port = {port}\n"))

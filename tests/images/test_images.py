@@ -11,8 +11,7 @@ import re
 import shutil
 import stat
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from ..processes import wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -48,13 +49,6 @@ def sh(*command: object) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=1200)
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
-
-
-def wait(condition: Callable[[], object], within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s:g} s"
-        time.sleep(0.5)
 
 
 @dataclass
@@ -205,7 +199,7 @@ def compose(images: dict[str, Image], root: Path, tmp_path_factory: pytest.TempP
                 assert running.started.pop(name).wait(timeout=120) == 0, (folder / f"machine/{name}.log").read_text()
             else:
                 test = check.get("test", image.config["Healthcheck"]["Test"])
-                wait(lambda name=name, test=test: running.is_healthy(name, test))  # type: ignore[misc]
+                wait_until(lambda name=name, test=test: running.is_healthy(name, test))  # type: ignore[misc]
         shutil.copy(settings / "prometheus.yml", folder)
         (folder / "rules").symlink_to(root / "dashboards")
         with (folder / "prometheus.log").open("wb") as out:
@@ -253,7 +247,7 @@ def test_what_is_replayed_becomes_jobs_and_prometheus_scrapes_all(compose: Machi
         jobs = json.loads(compose.get(f"{service}/api/v1/jobs") or '{"jobs": []}')["jobs"]
         return sorted(len(job["gpus"]) for job in jobs if job["cheapest"]) == [1, 2]
 
-    wait(recommended, 400)
+    wait_until(recommended, 400)
     assert json.loads(compose.get(f"{service}/api/v1/health"))["status"] == "ok"
     targets = json.loads(compose.get(f"{prometheus}/targets"))["data"]["activeTargets"]
     assert {one["labels"]["job"]: (one["health"], one["lastError"]) for one in targets} == {
@@ -276,7 +270,7 @@ def test_the_agents_image_reads_the_driver_that_nvidias_runtime_brings(
     closed = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "tmpfs": ["/tmp"]}
     with machine(tmp_path / "machine", "agent") as running:
         running.start("agent", images["agent"], closed | {"volumes": [f"{nvml_library}:/usr/lib/{nvml_library.name}:ro"]})
-        wait(lambda: running.is_healthy("agent", images["agent"].config["Healthcheck"]["Test"]))
-        wait(lambda: '"ready"' in running.get("http://agent:9911/readyz"))
+        wait_until(lambda: running.is_healthy("agent", images["agent"].config["Healthcheck"]["Test"]))
+        wait_until(lambda: '"ready"' in running.get("http://agent:9911/readyz"))
         metrics = running.get("http://agent:9911/metrics")
         assert len(set(re.findall(r'^epochcast_gpu_\w+\{.*uuid="([^"]+)"', metrics, flags=re.MULTILINE))) == 2

@@ -38,22 +38,6 @@ def test_networks_have_as_many_weights_as_published() -> None:
     assert {name: weights(name, 224, 1000) for name in PUBLISHED} == PUBLISHED
 
 
-@pytest.mark.parametrize(
-    ("name", "image_size", "classes", "expected"),
-    [
-        # By hand from the layers: (5·5·3+1)·6 + (5·5·6+1)·16 + (16·5·5+1)·120 + 121·84 + 85·10.
-        ("LeNet5", 32, 10, 62_006),
-        # The figure that Keras prints for its CIFAR-10 example.
-        ("CIFAR10_CNN", 32, 10, 1_250_858),
-        # (3·3·3+1)·32 + (3·3·32+1)·64 + (64·6·6+1)·10
-        ("MNIST_CNN", 32, 10, 42_442),
-        ("MNIST_CNN", 256, 1000, 246_036_392),
-    ],
-)
-def test_small_networks_have_the_weights_of_their_layers(name: str, image_size: int, classes: int, expected: int) -> None:
-    assert weights(name, image_size, classes) == expected
-
-
 @pytest.mark.parametrize("name", PAPER)
 def test_networks_train_at_every_image_size_of_the_paper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forward at each size, where layers might not fit; backward, which follows the same operators, at the smallest.

@@ -24,13 +24,6 @@ def test_finds_every_change() -> None:
     assert found.method == "binseg"
 
 
-def test_every_second_change_is_the_epoch() -> None:
-    found = detect(TIME, {"dram_active": LEVEL}, method="binseg", every=2)
-    assert found.period_s == pytest.approx(10)
-    assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[80:500:100].tolist())
-    assert found.confidence == 1
-
-
 def test_schwarz_takes_no_change_for_noise_and_one_for_a_step() -> None:
     noise = 100.0 - 0.5 * np.arange(5)  # each change point takes what it takes of noise
     assert most_likely(noise, 100) == 0

@@ -25,13 +25,6 @@ def test_boundary_f1_is_that_of_the_largest_matching(truth: list[float], found: 
     assert evaluation.boundary_f1(truth, found, near) == pytest.approx(wanted)
 
 
-def test_period_error() -> None:
-    assert evaluation.period_error(11, 10) == pytest.approx(10)
-    assert evaluation.period_error(5, 10) == pytest.approx(50)
-    with pytest.raises(InputError, match="must be positive"):
-        evaluation.period_error(0, 10)
-
-
 @given(MARKS, MARKS, st.floats(0, 20))
 def test_boundary_error_is_that_of_each_others_nearest(truth: list[float], found: list[float], reach: float) -> None:
     pairs = []
@@ -122,15 +115,6 @@ def test_a_method_that_refuses_a_trace_has_no_answer_for_it() -> None:
     assert evaluation.summarise([row])["refused"] == 1
     with pytest.raises(InputError, match="unknown method"):
         evaluation.evaluate_trace("a", TIME, {"power": TIME % 20}, labels([10, 30, 50], 70), method="magic")
-
-
-def test_evaluating_tells_the_method_nothing_but_the_trace() -> None:
-    metrics = {"dram_active": np.tile([0.8] * 9 + [0.1], 11)[:101]}
-    row = evaluation.evaluate_trace("a", TIME, metrics, labels([10, 20, 30], 40), method="track")
-    other = evaluation.evaluate_trace("a", TIME, metrics, labels([10, 30, 50], 70), method="track")
-    assert row.found_period == other.found_period
-    assert row.cpu_s is not None
-    assert row.cpu_s > 0
 
 
 def answer(name: str, confidence: float, period: float) -> evaluation.TraceScore:
@@ -243,51 +227,10 @@ def test_summary() -> None:
     assert evaluation.summarise(two)["r2"] == pytest.approx(1 - 2**2 / (2 * 5**2))
 
 
-def test_seconds_of_two_clocks_are_not_averaged() -> None:
-    truth, busy = labels([10, 30, 50, 70], 90), {"cpu": np.ones(101)}
-    rows = [
-        evaluation.score_trace("wall", detection([10.0, 31.0, 52.0]), truth, TIME, busy),
-        evaluation.score_trace("work", detection([10.0, 31.0, 52.0], "work", period_work=21.0), truth, TIME, busy),
-    ]
-    mixed = evaluation.summarise(rows)
-    assert (mixed["rmse"], mixed["r2"], mixed["baseline_rmse"]) == (None, None, None)
-    assert mixed["mape"] == pytest.approx(5)
-    assert evaluation.summarise(rows[1:])["rmse"] == pytest.approx(1)
-
-
-def test_cost_is_the_median_per_trace_and_the_total_per_hour_of_telemetry() -> None:
-    truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
-    rows = [evaluation.score_trace("a", NOTHING, truth, TIME, metrics, cpu_s=spent) for spent in (0.1, 0.2, 0.9)]
-    line = evaluation.summarise(rows)
-    assert line["cpu_s"] == pytest.approx(0.2)
-    assert line["cpu_s_per_hour"] == pytest.approx(1.2 / (3 * 100 / 3600))
-
-
-def test_macro_average_gives_every_cell_the_same_weight() -> None:
-    truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
-    right = evaluation.score_trace("a", detection([10.0, 30.0, 50.0]), truth, TIME, metrics)
-    wrong = evaluation.score_trace("b", detection([10.0, 50.0, 90.0]), truth, TIME, metrics)
-    mean = evaluation.macro_average({"many": [right] * 9, "few": [wrong]})
-    assert mean["within_5"] == pytest.approx(0.5)
-    assert mean["mape"] == pytest.approx(50)
-    assert mean["confident_wrong_share"] == pytest.approx(0.5)
-    assert mean["cells"] == 2
-
-
 def test_a_period_of_less_than_three_samples_is_not_resolved() -> None:
     for period, expected in ((2, False), (3, True)):
         truth = labels([10, 10 + period, 10 + 2 * period], 40)
         assert evaluation.resolved(evaluation.score_trace("a", NOTHING, truth, TIME, {"power": TIME % 3})) is expected
-
-
-def test_no_answer_has_no_error_and_no_trace_no_summary() -> None:
-    row = evaluation.score_trace("a", NOTHING, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
-    line = evaluation.summarise([row])
-    assert (line["mape"], line["median_ape"], line["coverage"], line["within_5"]) == (None, None, 0, 0)
-    assert evaluation.by_threshold([row], [0.5])[0]["precision"] is None
-    assert evaluation.reliability([row]) == {"n": 0, "ece": None, "bins": []}
-    with pytest.raises(InputError, match="no trace"):
-        evaluation.summarise([])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """``python -m lab.evaluate``: that each white box is evaluated, with sane figures, and that bad input is one sentence."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KEYS, TIMES, known_metrics
-from lab.evaluate.__main__ import COMMANDS
 
 FIGURES = {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by"}
 
@@ -85,9 +82,3 @@ def test_bad_input_is_one_sentence(lab: Callable[..., str], arguments: str, says
     if arguments.startswith("distributed") and find_spec("torch") is None:
         pytest.skip("needs torch")
     assert says in lab("evaluate", *arguments.split(), status=2)
-
-
-def test_it_runs_as_a_module_from_the_checkout(root: Path) -> None:
-    command = [sys.executable, "-m", "lab.evaluate", "--help"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    assert all(name in done.stdout for name in COMMANDS)

@@ -39,28 +39,6 @@ def test_is_what_plain_loops_give(made_up_profiles: list[Profile], catalog: Cata
     assert (found.right == 1) == (noise == 0)
 
 
-def test_by_hand(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
-    """4 s on the T4, 2 s on the V100, 3 s on the A10G; from the T4 the A10G looks faster than it is."""
-    seconds = {"T4": 4.0, "V100 SXM2 16GB": 2.0, "A10G": 3.0}
-    profiles = [make_profile(gpu, epoch_s=epoch_s, workload="w") for gpu, epoch_s in seconds.items()]
-    pairs = make_pairs(profiles, catalog)
-    actual = target_seconds(pairs)
-    wrong = actual.copy()
-    wrong[[row for row, pair in enumerate(pairs) if (pair.source_gpu.name, pair.target_gpu.name) == ("T4", "A10G")]] = 1.5
-    assert fastest_gpu(pairs, actual, wrong) == FastestGpu(pytest.approx(2 / 3), pytest.approx(50 / 3), 3)
-    # As fast as here: stay, which costs nothing from the fastest GPU alone.
-    same = np.array([pair.source.epoch_s for pair in pairs])
-    assert fastest_gpu(pairs, actual, same) == FastestGpu(pytest.approx(1 / 3), pytest.approx((100 + 50 + 0) / 3), 3)
-
-
-def test_a_gpu_measured_twice_is_one_candidate(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
-    profiles = [make_profile(gpu, epoch_s=4.0, workload="w") for gpu in ("T4", "A10G")]
-    v100 = make_profile("V100 SXM2 16GB", epoch_s=2.0, workload="w")
-    pairs = make_pairs([*profiles, v100, replace(v100, epoch_s=2.2)], catalog)
-    found = fastest_gpu(pairs, target_seconds(pairs), target_seconds(pairs))
-    assert found.right == 1 and found.regret == 0 and found.n == 4
-
-
 def test_a_question_names_its_own_gpu_first_and_has_seconds_of_each(
     make_profile: Callable[..., Profile], catalog: Catalog
 ) -> None:

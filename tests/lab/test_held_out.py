@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.scoring import score
-from lab.evaluate.common import HeldOut, Split, hold_out, leave_each_out, random_folds
+from lab.evaluate.common import Split, hold_out, leave_each_out, random_folds
 from lab.evaluate.common.comparison import held_out_figures
 
 GROUPS = st.lists(st.sampled_from("abcdefgh"), max_size=40).map(lambda names: ["a", "b", *names])
@@ -61,11 +61,3 @@ def test_a_fit_that_fails_costs_its_own_rows_and_nothing_at_all_is_an_error() ->
     }
     with pytest.raises(InputError, match="a is needed"):
         hold_out(points[:1], np.ones(1), [Split(np.zeros(1, dtype=bool), {"a": np.ones(1, dtype=bool)})], fit_predict, score)
-
-
-def test_some_rows_alone_and_rows_without_a_key() -> None:
-    points = pd.DataFrame({"key": ["a", None, "b"]})
-    answers = HeldOut(points, np.ones(3), np.array([1.1, 1.2, 1.4]), np.array(["x", "x", "y"]), score)
-    assert {name: one.mape for name, one in answers.by("key").items()} == pytest.approx({"a": 10, "b": 40})
-    assert answers.only(np.array([False, True, True])).by_test()["x"].mape == pytest.approx(20)
-    assert answers.spread == pytest.approx(np.std([15, 40], ddof=1))

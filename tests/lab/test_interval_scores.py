@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor.answers import Answers
-from lab.evaluate.latency.interval_scores import constant_width, fold_wise, interval_score, score_intervals
+from lab.evaluate.latency.interval_scores import fold_wise, interval_score
 
 
 def answers(scale: np.ndarray, route: str = "speeds") -> Answers:
@@ -28,28 +28,8 @@ def test_the_interval_score_is_the_papers() -> None:
     assert interval_score(error, width) == pytest.approx(expected)
 
 
-def test_widths_that_follow_the_errors_beat_one_width() -> None:
-    """Errors of two sizes: both kinds of interval hold 90 %, but only one is narrow where the errors are small."""
-    rng = np.random.default_rng(1)
-    scale = np.where(rng.random(2000) < 0.5, 0.02, 0.2)
-    error, folds = rng.normal(0, scale), np.arange(2000) % 5
-    follows = score_intervals(error, fold_wise(error, folds, answers(scale)))
-    one = score_intervals(error, constant_width(error, folds, answers(scale)))
-    assert follows.inside == pytest.approx(0.9, abs=0.02) and one.inside == pytest.approx(0.9, abs=0.02)
-    assert follows.score < 0.8 * one.score
-    assert len(set(constant_width(error, folds, answers(scale)))) <= 5  # one per fold
-
-
 def test_a_fold_never_sets_its_own_width() -> None:
     error, folds = np.full(100, 0.01), np.repeat([0, 1], 50)
     error[folds == 1] = 0.5
     widths = fold_wise(error, folds, answers(np.ones(100)))
     assert set(widths[folds == 0]) == {0.5} and set(widths[folds == 1]) == {0.01}
-
-
-def test_a_cell_of_one_fold_alone_has_no_interval() -> None:
-    both = Answers.concatenate([answers(np.ones(20)), answers(np.ones(5), "prior")])
-    folds = np.array([0, 1] * 10 + [1] * 5)
-    widths = fold_wise(np.full(25, 0.1), folds, both)
-    assert np.isfinite(widths[:20]).all() and np.isnan(widths[20:]).all()
-    assert np.isfinite(constant_width(np.full(25, 0.1), folds, both)).all()

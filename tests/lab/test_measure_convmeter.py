@@ -9,9 +9,7 @@ from epochcast.analyzer.backends.convmeter.metrics import TIMES, read_points
 
 torch = pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.plan.job import PRECISIONS  # noqa: E402
 from lab.convmeter.blocks import block_path  # noqa: E402
-from lab.convmeter.phases import HostTimeline, inference, training  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -91,32 +89,6 @@ def test_what_cannot_be_trained_keeps_its_inference(benchmark):
 )
 def test_bad_input_is_one_sentence(folder, lab, arguments, said):
     assert said in lab("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", status=2)
-
-
-class Seen(torch.nn.Module):
-    """A small network that notes the type that it computed in, and whether it trained."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Conv2d(3, 4, 3)
-        self.seen: list[tuple[torch.dtype, bool]] = []
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.layer(x)
-        self.seen.append((y.dtype, self.training))
-        return y.mean((2, 3))
-
-
-def _inputs() -> tuple[torch.Tensor, ...]:
-    return (torch.randn(2, 3, 8, 8),)
-
-
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("amp-bf16", torch.bfloat16)])
-def test_both_passes_run_in_the_precision_asked_for(precision, dtype):
-    network = Seen()
-    training(network, _inputs(), PRECISIONS[precision], HostTimeline())()
-    inference(network, _inputs(), PRECISIONS[precision], HostTimeline())()
-    assert network.seen == [(dtype, True), (dtype, False)]
 
 
 class Twig(torch.nn.Sequential):

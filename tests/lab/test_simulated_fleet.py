@@ -11,7 +11,6 @@ from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import read_trace
 from lab.simulated_fleet import FleetSettings, write_fleet
 from lab.simulated_fleet.__main__ import main
-from lab.simulated_fleet.layout import blocks
 
 SETTINGS = FleetSettings(gpus=12, minutes=2, seed=3)
 
@@ -43,12 +42,6 @@ def test_two_processes_write_the_same_fleet(fleet: Path, tmp_path: Path) -> None
     assert told[-1] == (12, 12)
     for path in [*(fleet / "traces").rglob("*.*"), fleet / "nodes.csv", fleet / "truth.parquet"]:
         assert (tmp_path / "other" / path.relative_to(fleet)).read_bytes() == path.read_bytes()
-
-
-def test_a_large_fleet_has_every_kind_of_work() -> None:
-    drawn = list(blocks(4000, 0, sequences=True))
-    assert sum(block.gpus for block in drawn) == 4000
-    assert {work for block in drawn for slot in block.slots for work in slot.works} >= {"training", "steps", "serving", "idle"}
 
 
 def test_the_command_writes_broken_traces_and_no_fleet_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,6 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ import pytest
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from lab.simulator import SimulatedTrace, simulate
 
-from ..processes import Program, free_port
+from ..processes import Program, free_port, wait_until
 
 STARTUP_S = 12.0
 """From the making of the traces until all processes run, at most."""
@@ -126,14 +125,11 @@ class Chain:
             program.stop(signal.SIGKILL)
 
     def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if condition():
-                    return
-            time.sleep(0.1)
-        logs = {name: program.log.read_text()[-1500:] for name, program in self.programs.items() if program.log.exists()}
-        pytest.fail(f"not within {seconds:g} s; the logs end with {json.dumps(logs, indent=1)}")
+        def logs() -> str:
+            written = {name: program.log for name, program in self.programs.items() if program.log.exists()}
+            return json.dumps({name: log.read_text()[-1500:] for name, log in written.items()}, indent=1)
+
+        wait_until(condition, seconds, logs)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Answer of Prometheus to an instant query, now."""

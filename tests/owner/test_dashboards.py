@@ -64,7 +64,7 @@ def _predictions(chain: Any) -> None:
                 return False
         return True
 
-    chain.wait(agree, seconds=20)
+    chain.wait(agree)
     answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")["recommendation"]
     current, best = answer["current"], answer["verdict"]["best"]
     # What the node's configuration says is rented; where it should run may be another.

@@ -60,7 +60,7 @@ def test_a_real_trace_gives_a_prediction_and_a_recommendation_by_command_and_by_
     trace.write_text(note + table[columns].to_csv(index=False))
     prediction, recommendation = answer("predict", trace), answer("recommend", trace)
     running = service()
-    until(lambda: running.answers("/healthz"), 90)
+    until(lambda: running.answers("/healthz"))
     for path, result in (("predictions", prediction), ("recommendations", recommendation)):
         sent = post(f"{running.url}/api/v1/traces/{path}", trace.read_bytes(), "text/csv")
         for document in (sent, result):
@@ -99,12 +99,12 @@ def test_the_paper_s_pipeline_goes_from_a_recorded_trace_to_a_recommendation(
     )  # trees say nothing of a GPU beyond theirs
     assert any("76 % off" in note for note in recommendation["notes"])
     running = service(f'pipeline = "paper"\n[[files]]\npath = "{trace}"\n')
-    until(lambda: running.answers("/healthz"), 90)
+    until(lambda: running.answers("/healthz"))
     parquet = "application/vnd.apache.parquet"
     for asked, expected in (("", recommendation), ("?pipeline=default", answer("recommend", trace))):
         sent = post(f"{running.url}/api/v1/traces/recommendations{asked}", trace.read_bytes(), parquet)
         assert sent["recommendation"] == expected["recommendation"]
-    until(lambda: any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]), 120)
+    until(lambda: any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]))
     (job,) = running.json("/api/v1/jobs")["jobs"]
     ranked = running.json(f"/api/v1/jobs/{job['id']}/recommendation")
     assert (ranked["pipeline"], ranked["gpus"][0]["profile"]["unit"]) == ("paper", "epoch")

@@ -17,7 +17,7 @@ ROW = """rows => rows.map(row => [
 def demo(service: Callable[..., Any], until: Any) -> Any:
     """A service whose jobs are known."""
     running = service("", "--demo", "--port", "PORT")
-    until(lambda: len([job for job in running.json("/api/v1/jobs")["jobs"] if job["epoch_s"] and job["best"]]) >= 4, 120)
+    until(lambda: len([job for job in running.json("/api/v1/jobs")["jobs"] if job["epoch_s"] and job["best"]]) >= 4)
     return running
 
 

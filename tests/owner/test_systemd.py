@@ -12,12 +12,14 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..processes import wait_until
 
 SYSTEMD, PYTHON = Path("/lib/systemd/systemd"), Path("/usr/bin/python3")
 BIN = Path("/opt/epochcast/bin")
@@ -73,13 +75,6 @@ class Machine:
         units = [word for unit in PORTS for word in ("--unit", unit)]
         lines = self("journalctl", "--output=json", *units, *options).stdout.splitlines()
         return [str(json.loads(line)["MESSAGE"]) for line in lines]
-
-
-def _wait(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + START_S
-    while not condition():
-        assert time.monotonic() < deadline, "not within a minute"
-        time.sleep(0.2)
 
 
 def _control_group() -> Path:
@@ -142,7 +137,7 @@ def booted(root: Path, tmp_path_factory: pytest.TempPathFactory, nvml_library: P
     finally:
         process.kill()
         process.wait()
-        _wait(lambda: "populated 0" in (group / "cgroup.events").read_text())
+        wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
         for each, _, _ in os.walk(group, topdown=False):
             Path(each).rmdir()
 
@@ -172,7 +167,7 @@ def machine(booted: Machine) -> Machine:
     booted(BIN / AGENT, "install")
     booted(BIN / AGENT, "install", "node")
     booted(BIN / AGENT, "install", "analyzer", "--config", "/root/analyzer.toml")
-    _wait(lambda: '"ready"' in booted.get(AGENT, "/readyz"))
+    wait_until(lambda: '"ready"' in booted.get(AGENT, "/readyz"))
     return booted
 
 
@@ -205,7 +200,7 @@ def _gpus(machine: Machine) -> list[Any]:
 
 
 def test_all_three_start_without_a_warning_and_read_each_other(machine: Machine) -> None:
-    _wait(lambda: len(_gpus(machine)) == 2)
+    wait_until(lambda: len(_gpus(machine)) == 2)
     assert {gpu["source"] for gpu in _gpus(machine)} == {"gpm", "nvml"}
     assert machine("systemctl", "is-enabled", *PORTS).stdout.split() == ["enabled"] * 3
     assert not machine.journal("--priority", "warning")
@@ -228,11 +223,11 @@ def test_a_reload_goes_on_sampling_with_the_new_settings(machine: Machine) -> No
     try:
         settings.write_text("window = 2.0\n")
         machine("systemctl", "reload", AGENT)
-        _wait(lambda: any("the settings were reloaded" in message for message in machine.journal()))
+        wait_until(lambda: any("the settings were reloaded" in message for message in machine.journal()))
         settings.write_text("windoww = 2.0\n")
         failed = machine("systemctl", "reload", AGENT, check=False)
         assert failed.returncode and "epochcast-agent.service" in failed.stderr
-        _wait(lambda: any("did you mean 'window'?" in message for message in machine.journal("--priority", "err")))
+        wait_until(lambda: any("did you mean 'window'?" in message for message in machine.journal("--priority", "err")))
         assert machine.show(AGENT, "MainPID") == process
         assert '"ok"' in machine.get(AGENT, "/healthz")
         assert "\nepochcast_agent_config_last_reload_successful 0.0\n" in machine.get(AGENT, "/metrics")
@@ -275,7 +270,7 @@ def test_the_watchdog_replaces_an_agent_that_hangs(machine: Machine) -> None:
     with _drop_in(machine, AGENT, "WatchdogSec=2s\nRestartSec=1s\nTimeoutAbortSec=1s"):
         hung = machine.show(AGENT, "MainPID")
         machine("kill", "-STOP", hung)
-        _wait(lambda: machine.show(AGENT, "MainPID") not in (hung, "0") and machine.get(AGENT, "/healthz"))
+        wait_until(lambda: machine.show(AGENT, "MainPID") not in (hung, "0") and machine.get(AGENT, "/healthz"))
     assert any("Watchdog timeout" in message for message in machine.journal())
 
 
@@ -286,7 +281,7 @@ def test_an_upgrade_runs_the_new_version_and_keeps_what_was_learnt(machine: Mach
     machine(BIN / AGENT, "install")
     machine("systemctl", "restart", NODE, ANALYZER)
     assert '.post1"' in machine.get(AGENT, "/metrics")
-    _wait(lambda: len(_gpus(machine)) == 2)
+    wait_until(lambda: len(_gpus(machine)) == 2)
     assert [state.stat().st_ino for state in states] == before
 
 

@@ -84,7 +84,7 @@ def test_one_interface_answers_by_command_and_by_http(
         pytest.importorskip("torch")
     running = service(settings)
     result = answer("predict-model", backend, *words.replace("MODEL", str(tmp_path / "model")).split("|"))
-    until(lambda: running.answers("/healthz"), 90)
+    until(lambda: running.answers("/healthz"))
     asked = f"{running.url}/api/v1/backends/{backend}"
     assert post(asked, json.dumps(question).encode()) == result
     holds(result, post(asked, json.dumps(question | change).encode()))

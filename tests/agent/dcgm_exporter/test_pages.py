@@ -39,14 +39,6 @@ def test_a_page_of_4_9_says_the_same(exporter: Any, read: Any, values: Any) -> N
         assert source.devices[1].unmeasured["dram_active"] == "the exporter has no value of it for this device"
 
 
-def test_an_upgrade_of_the_exporter_goes_unnoticed(exporter: Any, read: Any, values: Any) -> None:
-    source = exporter.open()
-    before = values(source, read(source)[0])
-    exporter.serve(exporter.page_4_9)
-    assert values(source, read(source, 1)[0]) == pytest.approx(before)
-    assert not source.outdated
-
-
 @pytest.mark.parametrize("blank", ["9223372036854775792", "140737488355330.000000", "NaN", "-1", "+Inf"])
 def test_a_blank_that_comes_and_goes_is_counted_and_absent(exporter: Any, blank: str, read: Any, values: Any) -> None:
     source = exporter.open()

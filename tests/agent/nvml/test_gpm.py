@@ -102,9 +102,9 @@ def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml
     # Asked when it says that it is ready, or a moment before. Where this machine was busy between the samples of two GPUs, the
     # later one is left out then.
     answers = []
-    for n in range(5):
+    while sum(map(bool, answers)) < 3 and len(answers) < 50:
         time.sleep(max(0.0, first.ready_at - time.monotonic() - 0.001))
-        answers.append(profiled(rows(first, 1 + n / 10, wait=False)["1"]))
+        answers.append(profiled(rows(first, 1 + len(answers) / 10, wait=False)["1"]))
     assert all(answer in ({}, pytest.approx(BUSY)) for answer in answers) and sum(map(bool, answers)) >= 3
     # Another source of the same GPUs knows when they were last sampled.
     second = open_source()

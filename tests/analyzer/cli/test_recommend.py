@@ -94,16 +94,6 @@ def test_a_gpu_is_answered_in_a_line(profile: str, text: Text, refusal: Callable
     assert "unknown GPU 'A11'" in refusal("recommend", profile, "--target", "A11")
 
 
-def test_the_table_is_eighty_columns_wide_and_shows_the_best_and_the_present(profile: str, text: Text) -> None:
-    lines = text("recommend", profile, "--epochs", "9000", "--price-now", "1").splitlines()
-    assert max(map(len, lines)) <= 80 and len(lines) <= 24
-    assert (
-        len([line for line in lines if line.startswith("best ")])
-        == len([line for line in lines if line.startswith("now ")])
-        == 1
-    )
-
-
 def test_what_is_free_is_ranked(profile: str, tmp_path: Path, answer: Answer, text: Text) -> None:
     (tmp_path / "free.csv").write_text("instance,region,free\ng4dn.xlarge,us-east-1,1\ng5.xlarge,us-east-1,0\n")
     command = ("recommend", profile, "--epochs", "9000", "--price-now", "9", "--inventory", str(tmp_path / "free.csv"))

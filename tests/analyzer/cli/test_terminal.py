@@ -14,16 +14,6 @@ def _wide(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
         monkeypatch.setattr(module, "width", lambda _: columns)
 
 
-def test_a_table_that_fits_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    piped = tables.table(HEADER, [ROW])
-    assert piped == (
-        "instance     cloud  region     time  90 % interval     USD\n"
-        "g4dn.xlarge  aws    us-east-1  6 s   5.44 s to 6.62 s  0.000877"
-    )
-    _wide(monkeypatch, 120)
-    assert tables.table(HEADER, [ROW]) == piped
-
-
 def test_no_line_of_a_table_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in range(20, 80):
         _wide(monkeypatch, columns)

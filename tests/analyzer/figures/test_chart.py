@@ -39,13 +39,6 @@ def test_amounts_are_drawn_from_zero() -> None:
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 2]]
 
 
-def test_wide_ranges_are_logarithmic_and_below_the_lowest_panels_is_what_the_sizes_are() -> None:
-    panels = {f"net {number}": [Line("predicted", [1, 8, 64], [1, 8, 64])] for number in range(5)}
-    figure = chart_figure(Chart(panels, "batch"))
-    assert [axes.get_xlabel() for axes in figure.axes] == ["", "", *["batch"] * 3]
-    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
-
-
 def test_named_places_are_bars_and_what_does_not_fit_is_marked() -> None:
     figure = chart_figure(
         Chart({"net": [Line("fp32", ["a", "b"], [0.01, None]), Line("fp16", ["a", "b"], [0.02, math.nan])]}, "", "", "s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.charts import detection_figure, draw_series, save_figure
+from epochcast.analyzer.charts import detection_figure, draw_series
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch, JobEpochs, Stretch, detect
 
@@ -148,19 +147,3 @@ def test_a_trace_without_one_period_shows_its_stretches() -> None:
     assert [label.get_text() for label in ribbon.get_yticklabels()] == ["stretches"]
     assert [text.get_text() for text in ribbon.texts] == ["10.0\N{NO-BREAK SPACE}s", "20.0\N{NO-BREAK SPACE}s"]
     assert [line.get_xdata()[0] for line in metric.lines if line.get_transform() == metric.get_xaxis_transform()] == [100, 120]
-
-
-def test_stretches_of_an_answer_are_parted_by_a_line() -> None:
-    touching = (CHANGES[0], replace(CHANGES[1], start=1100.0))
-    figure = detection_figure(saw(20, 10), found(20, 10, stretches=touching), title="T4")
-    assert figure.get_suptitle().endswith("; the period changes")
-    for axes in figure.axes[:3]:
-        assert sum(list(line.get_xdata()) == [100, 100] for line in axes.lines) == 1
-    whole = detection_figure(saw(20, 10), found(20, 10, stretches=CHANGES[:1]), title="T4")
-    assert not whole.axes[0].lines
-
-
-@pytest.mark.parametrize(("count", "period_s"), [(3, 20), (300, 36)])
-def test_pictures_of_any_length_can_be_written(tmp_path: Path, count: int, period_s: float) -> None:
-    figure = detection_figure(saw(count, period_s), found(count, period_s), title="T4")
-    assert save_figure(figure, tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")

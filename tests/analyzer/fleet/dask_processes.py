@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,14 +11,14 @@ from typing import Any
 
 import psutil
 
+from ...processes import free_port
+
 
 class Cluster:
     """A scheduler and one worker to begin with; each worker has one thread."""
 
     def __init__(self, folder: Path, nanny: str = "--no-nanny", *, allowed_failures: int = 3) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.address = f"tcp://127.0.0.1:{port}"
         dask = [sys.executable, "-m", "dask"]
         here = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])  # workers import `deeds`

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from epochcast.analyzer.fleet import dask_cluster
 from epochcast.analyzer.fleet.dask_cluster import DaskCluster
 from epochcast.analyzer.fleet.execution import FleetError, in_batches, worked_on
 
+from ...processes import wait_until
 from .dask_processes import Cluster
 
 sys.path.append(str(Path(__file__).parent))  # workers import what they run by its name
@@ -101,9 +101,6 @@ def test_a_process_beside_a_worker_ends_when_there_is_no_more_work(monkeypatch: 
     monkeypatch.setattr(dask_cluster, "_IDLE_S", 0.5)
     beside = dask_cluster._ProcessBeside()
     (first,) = beside.work(done, ["pid"], 60.0)
-    patient = time.monotonic() + 30
-    while psutil.pid_exists(int(first)):
-        assert time.monotonic() < patient
-        time.sleep(0.05)
+    wait_until(lambda: not psutil.pid_exists(int(first)))
     (second,) = beside.work(done, ["pid"], 60.0)
     assert second not in (first, str(os.getpid()))

@@ -16,7 +16,6 @@ from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.questions import JobQuestion
 from epochcast.analyzer.telemetry.gpu_report import NOTHING, Owner
 from epochcast.regressor import LatencyPredictor
-from epochcast.regressor.profile import STATISTICS
 
 from .made_findings import BEGAN, device, finding, fleet, span
 
@@ -106,15 +105,6 @@ def test_a_job_has_its_traces_and_its_price(spans: SpansByStart, advisor: Adviso
     assert row["saving_usd"] == pytest.approx(row["saving_usd_per_hour"] / 6)
 
 
-def test_the_shares_of_a_machine_add_up_to_its_price(spans: SpansByStart, advisor: Advisor) -> None:
-    rented = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
-    devices = [device("n", index, "Tesla V100-SXM2-16GB", **rented) for index in range(8)]
-    jobs = rows_of(spans, advisor, *(finding(of, span(of, period=11.0 * 1.1 ** int(of.label))) for of in devices))
-    assert len(jobs) == 8
-    whole = next(one for one in advisor.instances if (one.name, one.region) == ("p3.16xlarge", "us-east-1"))
-    assert sum(job["current_usd_per_hour"] for job in jobs) == pytest.approx(whole.usd_per_hour or 0)
-
-
 @pytest.mark.parametrize(
     ("alike", "straggler", "waits", "why"),
     [
@@ -193,12 +183,3 @@ def test_a_saving_is_sure_where_epochs_or_steps_are(
     switched = Advisor(advisor.catalog, predictor, advisor.instances, JobQuestion(switch_usd=0.0))
     [job] = rows_of(spans, switched, finding(of, span(of, verdict=verdict)))
     assert (job["whole"], job["saving_sure"], job["action"]) == (True, sure, action)
-
-
-def test_an_idle_job_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:
-    made = span(device("n", 0))
-    assert made.report.profile is not None
-    metrics = {"gpu_utilization": dict.fromkeys(STATISTICS, 0.0)}
-    profile = replace(made.report.profile, metrics={**made.report.profile.metrics, **metrics})
-    (job,) = rows_of(spans, advisor, finding(made.report.device, replace(made, report=replace(made.report, profile=profile))))
-    assert "action" not in job and any("the GPU is idle in it" in note for note in job["notes"])

@@ -106,15 +106,6 @@ def test_the_names_of_idle_gpus_are_escaped_too(advisor: Advisor, tmp_path: Path
     assert "script" not in page.tags and page.text.count(NASTY) >= 2
 
 
-def test_the_same_findings_in_any_order_give_the_same_jobs(advisor: Advisor, tmp_path: Path) -> None:
-    tables = []
-    for name, order in (("a", list(fleet(2))), ("b", list(fleet(2))[::-1])):
-        (tmp_path / name).mkdir()
-        write_results(order, [], advisor, tmp_path / name, analysed="x")
-        tables.append(pq.read_table(tmp_path / name / "jobs.parquet"))
-    assert tables[0].equals(tables[1])
-
-
 class _Page(HTMLParser):
     """What a page loads, and its text."""
 

@@ -7,8 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -22,6 +21,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.fleet import dask_cluster
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
+from ...processes import wait_until
 from .conftest import square_wave
 from .dask_processes import Cluster
 
@@ -71,13 +71,6 @@ def once(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa
     return found
 
 
-def until(true: Callable[[], object], seconds: float = 120.0) -> None:
-    patient = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < patient
-        time.sleep(0.02)
-
-
 def kept(out: Path) -> int:
     """Traces of which a run has kept something."""
     try:
@@ -109,13 +102,13 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     run = subprocess.Popen(
         command(traces, "--out", tmp_path, "--processes", 1), start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    until(lambda: kept(tmp_path))
+    wait_until(lambda: kept(tmp_path))
     children = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
     run.send_signal(sign)
     said = run.communicate(timeout=60)[1]
     assert run.returncode == code
     assert ("run the same command again" in said) == (sign != signal.SIGKILL)
-    until(lambda: all(map(ended, children)), 10)
+    wait_until(lambda: all(map(ended, children)))
     assert not (tmp_path / "gpus.parquet").exists()
     held = kept(tmp_path)
     assert 0 < held < GPUS
@@ -158,7 +151,7 @@ def test_a_worker_that_is_lost_costs_no_trace(
 ) -> None:
     cluster.add_worker()
     run = subprocess.Popen(command(traces, "--out", tmp_path, "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: kept(tmp_path))
+    wait_until(lambda: kept(tmp_path))
     cluster.kill_worker(0)
     assert run.wait(200) == 0
     found = tables(tmp_path)
@@ -176,7 +169,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
     out, cluster = tmp_path / "out", Cluster(tmp_path)
 
     def end() -> None:
-        until(lambda: kept(out))
+        wait_until(lambda: kept(out))
         cluster.scheduler.kill()
 
     ending = threading.Thread(target=end)

@@ -116,19 +116,6 @@ def test_times_in_milliseconds_and_halves_of_characters_fail_alone(tmp_path: Pat
     assert half.error.startswith("the metadata of 'half.csv' is not JSON: ")
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("/nowhere/at/all", "is not a folder"),
-        ("foo://bucket", "Protocol not known"),
-        ("gdrive://bucket", "gdrive"),
-    ],
-)
-def test_what_cannot_be_listed_is_said_in_one_sentence(path: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        listed(path)
-
-
 def test_nodes_say_what_is_rented(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text("node,instance,cloud\n007,p3.2xlarge,aws\nb,,\n")

@@ -126,15 +126,6 @@ def test_a_month_is_not_made_of_gaps(advisor: Advisor, tmp_path: Path, hours: li
     assert (found["savings"]["usd_per_month"] is not None) is monthly
 
 
-def test_a_trace_without_a_fault_is_none_with_problems(advisor: Advisor, tmp_path: Path) -> None:
-    holes = replace(WHOLE, missing_ratio=0.3, problems=("30% of the ticks are missing",))
-    quality = summed(advisor, tmp_path, finding(device("n", 0)), finding(device("n", 1), quality=holes))["quality"]
-    assert quality == {
-        "with_problems": 1,
-        "problems": [{"count": 1, "example": "30% of the ticks are missing", "trace": "n/1.parquet"}],
-    }
-
-
 def test_a_clock_that_jumps_moves_no_figure_of_the_fleet(advisor: Advisor, tmp_path: Path) -> None:
     good = [finding(one := device("n", index), span(one)) for index in range(8)]
     years = 30 * 365.25 * 86_400

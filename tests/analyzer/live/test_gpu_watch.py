@@ -189,16 +189,6 @@ def test_jobs_are_told_apart(play: Play) -> None:
     assert idle[-1].profile is not None  # the job before it is still told of
 
 
-def test_a_backlog_is_told_of_as_if_it_had_been_heard_live(play: Play) -> None:
-    trace = joined(job(), job(2, 14, 8.0), pause_s=4.0)
-    live, backlog = play(), play()
-    live.played(trace)
-    backlog.played(trace, portion=trace.time.size)
-    assert len(backlog.epochs) == len(live.epochs) == 26
-    for one, other in zip(backlog.epochs, live.epochs, strict=True):
-        assert (one.start, one.end, one.job_since) == pytest.approx((other.start, other.end, other.job_since), abs=0.3)
-
-
 def test_steps_give_seconds_without_epochs(play: Play) -> None:
     trace, played = joined(of(simulate_class("llm_steps", 3)), pause_s=30.0), play()
     report = played.played(trace, portion=50)
@@ -218,11 +208,6 @@ def test_work_without_a_cycle_gives_a_profile_for_ratios(play: Play) -> None:
     assert last.profile is not None
     assert (last.profile.unit, last.profile.epoch_s) == (None, None)
     assert last.profile.metrics["sm_active"]["mean"] == pytest.approx(trace.metrics["sm_active"][130:-130].mean(), rel=0.05)
-
-
-def test_rest_gives_nothing(play: Play) -> None:
-    report = play().played(simulate(3, kind="idle", epochs=4, epoch_s=20.0))
-    assert (report.state, report.detection.verdict, report.profile, report.epochs_seen) == ("idle", "none", None, 0)
 
 
 def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,23 +345,6 @@ def test_memory_of_a_watch_is_bounded(catalog: Catalog) -> None:
     held = nbytes()
     watch.take(rows(trace, first=1000))
     assert nbytes() == held < 2.6e6
-
-
-def test_a_source_of_one_reading_a_second_will_do(catalog: Catalog) -> None:
-    """As Prometheus scrapes it; what is revised on the way is not counted twice."""
-    trace = of(simulate(1, epochs=20, epoch_s=60.0, validation_s=6.0, step_s=1.0))
-    watch, store, seen = GpuWatch(device(), catalog), {}, [0]
-    for at in range(0, trace.time.size, 100):
-        values = {name: column[at : at + 100 : 10] for name, column in trace.metrics.items()}
-        news = watch.take(Rows(device(), trace.time[at : at + 100 : 10], values, 1.0))
-        for start in news.instead_of:
-            del store[start]
-        store |= {epoch.start: epoch for epoch in news.epochs}
-        seen.append(watch.report().epochs_seen)
-    check_epochs(sorted(store.values(), key=lambda epoch: epoch.start), trace, within_s=3.0)
-    # The last epoch ends with the job, which has rested for too few readings to say so.
-    assert len(store) == seen[-1] >= 19
-    assert seen == sorted(seen)
 
 
 def test_a_source_of_one_reading_in_half_a_minute_will_do(catalog: Catalog) -> None:

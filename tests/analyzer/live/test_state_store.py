@@ -1,6 +1,5 @@
 """What must survive a restart, and files that are not as they should be."""
 
-import json
 import sqlite3
 import zlib
 from dataclasses import replace
@@ -45,10 +44,6 @@ def test_all_is_there_again(tmp_path: Path) -> None:
     assert store.epochs("GPU-1", since=12.0, profiles=False) == [replace(epoch(10), profile=None)]
     assert store.epochs("GPU-1", limit=1) == [epoch(10)]
     store.close()
-
-
-def test_a_report_is_the_same_as_json() -> None:
-    assert read_report(json.loads(json.dumps(report_json(REPORT)))) == REPORT
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from epochcast.detector import Detection
 from epochcast.regressor import Catalog
 from lab.simulator import SimulatedTrace, simulate
 
+from ...processes import wait_until
 from .conftest import UUID, device, of, rows
 from .test_state_file import damage
 
@@ -62,7 +62,7 @@ def parts(trace: SimulatedTrace, portion: int = 300, uuid: str = UUID, first: in
     return [[rows(trace, at, at + portion, uuid)] for at in range(first, trace.time.size, portion)]
 
 
-def run(watcher: Watcher, until: Callable[[], bool], patience_s: float = 60.0) -> None:
+def run(watcher: Watcher, until: Callable[[], bool]) -> None:
     """Let it run until something is so; no test waits longer than it must."""
     stop, failed = threading.Event(), []
 
@@ -75,11 +75,11 @@ def run(watcher: Watcher, until: Callable[[], bool], patience_s: float = 60.0) -
 
     thread = threading.Thread(target=target)
     thread.start()
-    give_up = time.monotonic() + patience_s
-    while not until() and thread.is_alive() and time.monotonic() < give_up:
-        time.sleep(0.02)
-    stop.set()
-    thread.join(30)
+    try:
+        wait_until(lambda: until() or not thread.is_alive())
+    finally:
+        stop.set()
+        thread.join(30)
     assert not thread.is_alive()
     assert not failed
     assert until(), "it did not come to pass"
@@ -330,10 +330,12 @@ def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypa
     source = Scripted(*parts(trace, 100)[:6])
     queue = polling.Polling([source])
     queue.start()
-    give_up = time.monotonic() + 30
-    while queue.dropped < 400 and time.monotonic() < give_up:
-        time.sleep(0.01)
+
+    def full() -> bool:
         assert queue.waiting <= 250
+        return queue.dropped >= 400
+
+    wait_until(full)
     assert (queue.dropped, queue.waiting) == (400, 200)
     assert sum(item[1].time.size for item in iter(lambda: queue.get(0.01), None)) == 200
     assert queue.waiting == 0

@@ -79,13 +79,6 @@ def test_what_cannot_be_answered(ask: Ask, path: str, query: str, method: str, s
     assert said in told["error"]
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/api/v1/reports", "/healthz"])
-def test_head_is_the_head_of_get(ask: Ask, path: str) -> None:
-    status, headers, body = ask(path, method="HEAD")
-    assert (status, body) == (200, b"")
-    assert int(headers["Content-Length"]) > 10
-
-
 def test_a_state_that_cannot_be_read_is_a_503(ask: Ask, store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
@@ -106,14 +99,6 @@ def test_health_names_a_state_that_cannot_be_written(ask: Ask, watcher: SimpleNa
     watcher.health.store_error = "database or disk is full"
     status, _, answer = ask("/healthz")
     assert (status, answer["status"]) == (200, "the state cannot be written: database or disk is full")
-
-
-def test_settings_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:
-    file = tmp_path / "node.toml"
-    file.write_text('node = "gpu-7"\ninterval = 5\nport = 1234\nstate = "/tmp/x.db"\nregion = "eu-central-1"\n')
-    config = load(NodeConfig, file, {"port": 0})
-    assert (config.node, config.interval, config.port, config.state) == ("gpu-7", 5, 0, Path("/tmp/x.db"))
-    assert (config.source.region, config.source.node, config.source.url) == ("eu-central-1", "gpu-7", NodeConfig.agent)
 
 
 @pytest.mark.parametrize(

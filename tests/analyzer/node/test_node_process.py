@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ...processes import Process
+from ...processes import Process, wait_until
 
 Start = Callable[..., Process]
 HEAVY = {
@@ -20,7 +20,7 @@ def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: P
     settings = {"agent": "http://127.0.0.1:9", "token_file": str(token), "state": str(tmp_path / "s.db")}
     (tmp_path / "node.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in settings.items()))
     node = start_process("-m", "epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml")
-    node.wait_for(lambda: node.json("/healthz")["agents"][0]["error"] != "")
+    wait_until(lambda: node.json("/healthz")["agents"][0]["error"] != "")
     assert node.json("/healthz")["agents"][0]["up"] is False
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic secret"}):
         status, error = node.refused("/api/v1/reports", **headers)

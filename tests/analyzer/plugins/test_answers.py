@@ -81,13 +81,3 @@ def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Ca
     client = serve({"occupancy": {"models": {"own": str(fitted)}}})
     assert ask(client, "occupancy", network="alexnet", model="own") == expected
     assert expected["model"]["rows"]["sm_occupancy"] == 58
-
-
-def test_the_papers_recipe_and_sharding_are_the_same_by_command_and_http(client: TestClient, told: Callable[..., Any]) -> None:
-    of = {"model": "GPT-2-small", "gpu": "H100 SXM5", "dp": 4, "tp": 2, "global_batch": 8}
-    words = [word for name, value in of.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    papers = ask(client, "distributed", **of, recipe="paper")
-    assert papers == told("distributed", *words, "--recipe", "paper") and papers["recipe"] == "paper"
-    sharded = ask(client, "distributed", **of, zero=3, cp=2, precision="fp8")
-    assert sharded == told("distributed", *words, "--zero", "3", "--cp", "2", "--precision", "fp8")
-    assert (sharded["gpus"], sharded["job"]["zero"]) == (16, 3)

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
-import pytest
 from numpy.typing import NDArray
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from lab.simulator import simulate
 
-from ...processes import Program, free_port
+from ...processes import Program, free_port, wait_until
 
 WITHIN_S = 30.0
 EPOCH_S = 12.0
@@ -102,12 +100,12 @@ class Installation:
 
     def seconds_until(self, what: str, condition: Callable[[], object], within_s: float = WITHIN_S) -> float:
         began = time.monotonic()
-        while time.monotonic() - began < within_s:
-            with suppress(OSError, ValueError):
-                if condition():
-                    return time.monotonic() - began
-            time.sleep(0.2)
-        pytest.fail(f"{what}: not within {within_s:g} s; {self.notes}; {self.alerts()}; {self.service.log.read_text()[-2000:]}")
+
+        def state() -> str:
+            return f"{what}; {self.notes}; {self.alerts()}; {self.service.log.read_text()[-2000:]}"
+
+        wait_until(condition, within_s, state)
+        return time.monotonic() - began
 
     def is_well(self) -> bool:
         return self.service.json("/api/v1/health")["status"] == "ok" and self.service.json("/api/v1/jobs")["jobs"] != []

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast import __version__
 from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
@@ -109,19 +108,6 @@ def test_what_was_not_seen_is_404(client: TestClient, path: str) -> None:
 # Questions
 
 
-def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
-    question = {"profiles": [example_profile()], "epochs": 10, "clouds": ["aws"], "objective": "time"}
-
-    def seconds(**more: float) -> list[float]:
-        sent = client.post("/api/v1/recommendations", json=question | more).json()
-        return [row["seconds"]["value"] for row in sent["recommendation"]["placements"]]
-
-    free = seconds()
-    deadline = sorted(free)[1]
-    kept = seconds(deadline_s=deadline)
-    assert 2 <= len(kept) < len(free) and max(kept) <= deadline
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = simulate(seed=3, epochs=8, epoch_s=12.0)
@@ -214,13 +200,6 @@ def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
     assert "no-such-gpu" in problem(client.get("/api/v1/prices", params={"gpu": "no-such-gpu"}), 422)
 
 
-def test_health(client: TestClient) -> None:
-    assert got(client, "/healthz") == {"status": "ok"}
-    assert got(client, "/readyz") == {"status": "ok"}
-    health = got(client, "/api/v1/health")
-    assert (health["version"], health["gpus"], health["jobs"]) == (__version__, 3, 2)
-
-
 def test_get_is_answered_to_head_without_a_body(client: TestClient) -> None:
     response = client.head("/api/v1/gpus")
     assert (response.status_code, response.content) == (200, b"")
@@ -239,17 +218,8 @@ def test_a_method_that_is_not_there_names_those_that_are(client: TestClient) -> 
     problem(client.get("/api/v2/gpus"), 404)
 
 
-def test_the_description_is_openapi_and_says_what_is_needed_to_ask(client: TestClient) -> None:
+def test_what_the_description_gives_as_examples_can_be_asked(client: TestClient) -> None:
     spec = got(client, "/openapi.json")
-    assert spec["openapi"].startswith("3.1")
-    for path, operations in spec["paths"].items():
-        for method, operation in operations.items():
-            assert operation["operationId"] and operation["summary"] and operation["tags"], (method, path)
-            for status, answer in operation["responses"].items():
-                if int(status) >= 400:
-                    assert list(answer["content"]) == [PROBLEM], (method, path, status)
-    identities = [one["operationId"] for operations in spec["paths"].values() for one in operations.values()]
-    assert len(identities) == len(set(identities))
     question = spec["components"]["schemas"]["PredictionQuestion"]
     assert client.post("/api/v1/predictions", json=question["examples"][0]).status_code == 200
     ranking = spec["components"]["schemas"]["RecommendationQuestion"]

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,6 +15,8 @@ import uvicorn
 from epochcast.analyzer.service import connections, process
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import _Server, listening
+
+from ...processes import wait_until
 
 LARGE = 64 * 2**20
 OPEN = 8
@@ -109,10 +110,7 @@ def test_an_answer_may_take_its_time_and_then_the_next_question_must_come(client
 def test_an_answer_that_is_not_taken_is_thrown_away(client: socket.socket, server: uvicorn.Server) -> None:
     client.sendall(QUESTION.replace(b"/ ", b"/large "))
     client.recv(100)
-    give_up = time.monotonic() + 30
-    while server.server_state.connections and time.monotonic() < give_up:
-        time.sleep(0.05)
-    assert not server.server_state.connections
+    wait_until(lambda: not server.server_state.connections)
 
 
 @pytest.mark.parametrize("server", [LATER], indirect=True)

@@ -10,20 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
     return (root / "docs" / "analyzer.md").read_text(encoding="utf-8")
-
-
-def test_every_setting_is_named(page: str) -> None:
-    part = page.split("## Configuration")[1].split("## What it answers")[0]
-    missing = [name for name in Settings.model_fields if f"`{name}`" not in part and f"[{name}" not in part]
-    assert missing == []
-    assert LimitSettings().body_bytes == 16 * 2**20 and "16 MiB" in part
 
 
 def test_the_examples_work(page: str, client: TestClient, parts: Parts) -> None:

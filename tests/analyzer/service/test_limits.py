@@ -190,9 +190,11 @@ def test_every_kind_of_request_keeps_a_place_and_no_address_has_all(
     monkeypatch: pytest.MonkeyPatch, others: Requests, own: tuple[str, str], busy: str
 ) -> None:
     monkeypatch.setattr(limits_module, "_PAUSE_S", 0.0)
+    arrived: list[str] = []
 
     async def hang(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/hang":
+            arrived.append(scope["path"])
             await anyio.sleep_forever()
         await Response("answered")(scope, receive, send)
 
@@ -203,11 +205,15 @@ def test_every_kind_of_request_keeps_a_place_and_no_address_has_all(
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post(path, content=b"{}" if kind else b"", headers={"Content-Type": kind} if kind else {})
 
+    async def arrive(other: tuple[str, str]) -> None:
+        arrived.append((await request("/hang", *other)).text)  # that of one without a place
+
     async def ask() -> httpx2.Response:
         async with anyio.create_task_group() as group:
             for other in others:
-                group.start_soon(request, "/hang", *other)
-            await anyio.sleep(0.1)
+                group.start_soon(arrive, other)
+            while len(arrived) < len(others):
+                await anyio.sleep(0.01)
             answer = await request("/", *own)
             group.cancel_scope.cancel()
         return answer
@@ -252,7 +258,7 @@ def test_predictions_take_turns_and_the_page_does_not_wait_for_them(
 
     def compute(*_: object) -> Any:
         computing.append(1)
-        assert end.wait(30)
+        assert end.wait(120)
         raise InputError("nothing to predict")
 
     monkeypatch.setattr(app.state.parts.advisor, "answer", compute)  # type: ignore[attr-defined]
@@ -269,7 +275,9 @@ def test_predictions_take_turns_and_the_page_does_not_wait_for_them(
             async with anyio.create_task_group() as group:
                 for _ in range(5):
                     group.start_soon(predict)
-                await anyio.sleep(0.3)
+                while not computing:
+                    await anyio.sleep(0.01)
+                await anyio.sleep(0.1)
                 page, at_once = await client.get("/"), len(computing)
                 end.set()
         return page.status_code, at_once, statuses

@@ -5,11 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import httpx2
 import pandas as pd
@@ -24,21 +22,9 @@ from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from lab.simulator import simulate
 
+from ...processes import wait_until
+
 COMMAND = (sys.executable, "-m", "epochcast.analyzer", "serve")
-
-PATIENCE_S = 60.0
-
-Value = TypeVar("Value")
-
-
-def until(found: Callable[[], Value | None], what: str) -> Value:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = found()
-        if value:
-            return value
-        time.sleep(0.05)
-    pytest.fail(f"{what}: not within {PATIENCE_S:g} s")
 
 
 class Service:
@@ -58,7 +44,7 @@ class Service:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*COMMAND, "--config", str(config)], stderr=log)
-        port = until(lambda: port_file.read_text() if port_file.exists() else None, "the port file")
+        port = wait_until(lambda: port_file.read_text() if port_file.exists() else None)
         self.client = httpx2.Client(base_url=f"http://127.0.0.1:{port.strip()}", timeout=30)
 
     def metric(self, name: str) -> float:
@@ -97,7 +83,7 @@ def service(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Service]
 
 def test_a_watcher_that_is_killed_is_started_again_and_everything_ends_with_the_service(service: Service) -> None:
     client = service.client
-    job = until(lambda: next(iter(client.get("/api/v1/jobs").json()["jobs"]), None), "the job of the trace file")
+    job = wait_until(lambda: next(iter(client.get("/api/v1/jobs").json()["jobs"]), None))
     assert job["gpus"] == ["GPU-t4"]
     prediction = client.get(f"/api/v1/jobs/{job['id']}/recommendation").json()
     assert prediction["gpus"][0]["profile"]["epoch_s"] == pytest.approx(12.2, rel=0.02)
@@ -105,8 +91,8 @@ def test_a_watcher_that_is_killed_is_started_again_and_everything_ends_with_the_
     killed = service.watcher
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
-    until(lambda: service.metric("epochcast_analyzer_watcher_restarts_total") == 1, "another watcher")
-    until(lambda: service.metric("epochcast_analyzer_watcher_up") == 1, "the other watcher's life")
+    wait_until(lambda: service.metric("epochcast_analyzer_watcher_restarts_total") == 1)
+    wait_until(lambda: service.metric("epochcast_analyzer_watcher_up") == 1)
     assert service.watcher not in (None, killed)
     assert client.get(f"/api/v1/jobs/{job['id']}").status_code == 200
 
@@ -116,8 +102,8 @@ def test_a_watcher_that_is_killed_is_started_again_and_everything_ends_with_the_
     children = list(service.children)
     assert len(children) >= 3
     service.process.send_signal(signal.SIGTERM)
-    assert service.process.wait(PATIENCE_S) == 0
-    until(lambda: all(map(_is_gone, children)), "the end of all children")
+    assert service.process.wait(60) == 0
+    wait_until(lambda: all(map(_is_gone, children)))
     assert "Traceback" not in service.log.read_text()
 
 
@@ -128,7 +114,7 @@ def test_a_service_that_is_killed_leaves_no_process_behind(service: Service) -> 
     children = list(service.children)
     service.process.kill()
     service.process.wait()
-    until(lambda: all(map(_is_gone, children)), "the end of all children")
+    wait_until(lambda: all(map(_is_gone, children)))
 
 
 def test_a_header_of_a_proxy_makes_nobody_another_client() -> None:
@@ -165,16 +151,16 @@ def test_a_watcher_that_hangs_is_reported_ended_and_started_again(tmp_path: Path
     watcher = WatcherProcess((), tmp_path / "state.db", 30.0, None)
     watcher.start()
     try:
-        until(lambda: watcher.report.health, "its first report")
+        wait_until(lambda: watcher.report.health)
         assert watcher.problem == ""
         assert watcher._process is not None
         child = psutil.Process(watcher._process.pid)
         monkeypatch.setattr(watcher_process, "_SILENT_S", 4.0)
         child.suspend()
-        until(lambda: "has not reported" in watcher.problem, "what is wrong")
-        until(lambda: watcher.restarts == 1, "its restart")
+        wait_until(lambda: "has not reported" in watcher.problem)
+        wait_until(lambda: watcher.restarts == 1)
         monkeypatch.setattr(watcher_process, "_SILENT_S", 60.0)
-        until(lambda: not watcher.problem, "its health")
+        wait_until(lambda: not watcher.problem)
         assert not child.is_running()
     finally:
         watcher.stop()

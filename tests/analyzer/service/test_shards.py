@@ -117,8 +117,8 @@ def test_shards_find_what_one_process_finds(running: Running, until: Callable[..
     url, *urls = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
     whole = running.start("whole", settings(tmp_path / "whole", port, f"port = {urlsplit(url).port}\n"), url=url)
     jobs = 1 + len(NODES) // 2 + 1
-    until(lambda: whole.answers("/healthz") and len(found_by(whole)[0]) == jobs, 120)
-    until(lambda: all(found_by(whole)[1].values()), 60)
+    until(lambda: whole.answers("/healthz") and len(found_by(whole)[0]) == jobs)
+    until(lambda: all(found_by(whole)[1].values()))
     expected = found_by(whole)
     assert len(expected[1]) == 3 * len(NODES)
     whole.stop()
@@ -126,20 +126,20 @@ def test_shards_find_what_one_process_finds(running: Running, until: Callable[..
     config = settings(tmp_path / "shards", port, f"port = {urlsplit(url).port}\nshards = {urls}\n")
     shards = [running.start(f"shard-{n}", config, "--shard", f"{n}/2", url=own) for n, own in enumerate(urls, 1)]
     service = running.start("service", config, url=url)
-    until(lambda: service.answers("/healthz") and found_by(service) == expected, 120)
+    until(lambda: service.answers("/healthz") and found_by(service) == expected)
     of_shards = [{one["device"]["uuid"] for one in shard.json("/api/v1/reports")["reports"]} for shard in shards]
     assert all(of_shards) and not of_shards[0] & of_shards[1]
     assert of_shards[0] | of_shards[1] == expected[1].keys()
     assert {path.name for path in config.parent.glob("*.db")} == {"state.db", "state-1.db", "state-2.db"}
 
     shards[1].stop(signal.SIGKILL)
-    until(lambda: says(service, f"node analyzer {urls[1]} does not answer"), 60)
+    until(lambda: says(service, f"node analyzer {urls[1]} does not answer"))
     shards[1].start()
     until(lambda: says(service, "'status': 'ok'"), 150)  # its source is polled again after a minute at most
     assert found_by(service) == expected
 
     Nodes.down = True  # it is the shard that reads it, and the service that says so
-    until(lambda: says(service, f"{NODES[2]}:{port}/api/v1/reports answers with status 503"), 60)
+    until(lambda: says(service, f"{NODES[2]}:{port}/api/v1/reports answers with status 503"))
 
 
 @pytest.mark.parametrize(("shard", "shards"), [("1/3", 2), ("1/2", 0)])

@@ -68,7 +68,7 @@ def test_a_question_that_ends_its_process_is_told_and_counted(workers: Workers) 
 def test_a_process_that_is_killed_while_idle_is_replaced(workers: Workers) -> None:
     pid = workers.run(os.getpid)
     os.kill(pid, signal.SIGKILL)
-    for _ in range(200):  # until the system has noticed
+    for _ in range(100_000):  # until the system has noticed
         try:
             other = workers.run(os.getpid)
         except InputError:

@@ -1,14 +1,11 @@
 """A real Prometheus, whose past promtool has written; a server that answers as a test says, as real ones fail."""
 
 import json
-import shutil
-import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -67,7 +64,7 @@ def serve() -> Iterator[Callable[[Callable[[Request], Reply]], str]]:
 
 
 @pytest.fixture(params=["prometheus", "victoria-metrics"])
-def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[..., Any]) -> Callable[[Iterable[Line]], str]:
+def past(request: pytest.FixtureRequest, database: Callable[..., Any]) -> Callable[[Iterable[Line]], str]:
     """Start a database that holds these samples; what comes back is its address."""
 
     def start(lines: Iterable[Line]) -> str:
@@ -77,13 +74,7 @@ def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[...,
         ]
         if request.param == "victoria-metrics":
             return _imported(database("victoria-metrics"), [f"{text} {round(moment * 1000)}" for text, moment in series])
-        if shutil.which("promtool") is None:
-            pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
-        text = [f"{text} {moment:.3f}" for text, moment in series]
-        (tmp_path / "past.txt").write_text("\n".join([*text, "# EOF"]) + "\n")
-        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", tmp_path / "past.txt", tmp_path / "tsdb"]
-        subprocess.run([str(part) for part in command], check=True, capture_output=True)
-        return str(database("prometheus").url)
+        return str(database("prometheus", past=[f"{text} {moment:.3f}" for text, moment in series]).url)
 
     return start
 
@@ -91,6 +82,6 @@ def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[...,
 def _imported(victoria: Any, lines: list[str]) -> str:
     """Its address, once the samples can be queried."""
     body = "\n".join([*lines, ""]).encode()
-    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=10).close()
-    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=10).close()
+    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=60).close()
+    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=60).close()
     return str(victoria.url)

@@ -274,17 +274,3 @@ def test_what_is_no_agent(serve: Any, answer: str) -> None:
     with pytest.raises(TelemetryError, match="agent http://") as caught:
         source(serve(lambda _: answer)).poll()
     assert "\n" not in str(caught.value)
-
-
-def test_rows_without_any_metric_are_rows(serve: Any) -> None:
-    def bare(_: bytes) -> bytes:
-        file = io.BytesIO()
-        table = np.array([("0", moment) for moment, _ in ramp(0, 5)], [("gpu", "<U8"), ("time", "<f8")])
-        np.lib.format.write_array(file, table, version=(3, 0))
-        return file.getvalue()
-
-    agent = Agent()
-    agent.add("A", "0", ramp(0, 5))
-    agent.body = bare
-    (rows,) = source(serve(agent)).poll()
-    assert (len(rows.time), dict(rows.values)) == (50, {})

@@ -90,14 +90,6 @@ def test_epochs_that_the_node_has_not_written_yet_are_asked_for_again(node: Node
     assert starts(source) == []
 
 
-def test_another_job_brings_other_epochs(node: Node, source: NodeSource) -> None:
-    node.tell([epoch(0, 10), epoch(10, 20)])
-    assert starts(source) == [0, 10]
-    node.tell([epoch(500, 520)])
-    node.epochs = [epoch(0, 10), epoch(10, 20), epoch(500, 520)]
-    assert starts(source) == [500]
-
-
 def test_what_is_rented_the_node_says_itself_or_the_settings(node: Node, source: NodeSource) -> None:
     node.tell([])
     (told,) = source.poll()

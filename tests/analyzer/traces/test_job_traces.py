@@ -1,6 +1,5 @@
 """Several traces and folders as one job, cycles and throughput, in what `detect`, `predict` and `recommend` answer."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from epochcast.analyzer.traces.job_traces import APART, read_job
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
 from epochcast.regressor import load_catalog
-from epochcast.regressor.profile_json import profile_json
 from lab.simulator.devices import DEVICES
 from lab.simulator.draws import draw_training, uncropped
 from lab.simulator.scenario import RecordingFaults, draw_noise, record
@@ -286,20 +284,6 @@ def test_without_a_step_no_throughput_is_known(found: Callable[..., Path], answe
     assert document["throughput"] is None
 
 
-def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
-    found: Callable[..., Path], tmp_path: Path, answer: Run
-) -> None:
-    profile, _ = profile_of(read_trace(found(cycles=(STEP, CHECKPOINT))), load_catalog())
-    steps = replace(profile, unit="step", epoch_s=0.25, epoch_s_low=None, epoch_s_high=None)
-    for unit, each, rate in (("cycle", profile, None), ("step", steps, 1024)):
-        path = tmp_path / f"{unit}.json"
-        path.write_text(json.dumps(profile_json(each)))
-        document = answer("predict", path, "--samples-per-step", "256")
-        known = document["throughput"]
-        assert (document["gpus"][0]["profile"]["unit"], known and known["samples_per_s"]) == (unit, rate)
-        assert (NO_STEP in document["notes"]) == (rate is None)
-
-
 def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Path], text: Callable[..., str]) -> None:
     trace = found(confidence=0.76)
     assert "confidence below 0.8: too unsure for predict and recommend to give seconds" in text("detect", trace)
@@ -347,7 +331,3 @@ def test_eight_real_gpus_wait_for_a_checkpoint(shared_data: Path, answer: Run) -
     assert any(
         "of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["idle_at_boundaries"]
     )
-
-
-def test_what_other_methods_find_is_of_epochs() -> None:
-    assert Detection("epochs", 5.0, None, (), 0.9, "paper", "wall").unit == "epoch"

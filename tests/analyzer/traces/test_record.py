@@ -28,6 +28,8 @@ from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.recording.record import _Collected, record
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
+from ...processes import wait_until
+
 BUSY = "import time; end = time.monotonic() + 1.2\nwhile time.monotonic() < end: sum(range(1000))"
 
 
@@ -48,7 +50,7 @@ def test_a_recording_holds_every_tick_of_the_command(tmp_path: Path) -> None:
         "--token=S3",
     ]
     command = [sys.executable, "-m", "epochcast.analyzer", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["trace"] == str(out)
@@ -65,41 +67,38 @@ def test_a_recording_holds_every_tick_of_the_command(tmp_path: Path) -> None:
 def test_a_clock_that_is_set_loses_no_row_uncounted(tmp_path: Path, compiled: Callable[..., Path], step: int) -> None:
     clock = compiled("libset_clock.so", Path(__file__).with_name("set_clock.c"))
     environment = os.environ | {"LD_PRELOAD": str(clock), "SET_CLOCK": str(tmp_path / "clock")}
-    steps = f"sleep 2; echo {step} > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/clock; sleep 2.5"
+    steps = f"sleep 1; echo {step} > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/clock; sleep 1.5"
     command = ["record", "--out", str(tmp_path / "run.csv"), "--source", "host", "--json", "--", "sh", "-c", steps]
     command = [sys.executable, "-m", "epochcast.analyzer", *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environment)
     assert done.returncode == 0, done.stderr
     times = read_trace(tmp_path / "run.csv").time
     steps_s = np.diff(times)
     assert (steps_s > 0).all()
     # Set ahead, the rows after it are where the clock is; set back, they go on where the rows before it ended.
     lasted = times[-1] - times[0] - max(step, 0)
-    assert 4 < lasted < 20
-    assert len(times) >= 20
+    assert 2 < lasted < 20
+    assert len(times) >= 10
     assert len(times) + json.loads(done.stdout)["missed"] >= round(lasted * 10)
 
 
 def test_status_and_samples_are_the_commands_also_where_the_full_disk_holds_our_stderr(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "epochcast.analyzer", "record", "--out", str(tmp_path / "run.csv"), "--source", "host"]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([*command, "--", "sh", "-c", "sleep 0.5; exit 7"], stderr=full, check=False, timeout=60)
+        done = subprocess.run([*command, "--", "sh", "-c", "sleep 1; exit 7"], stderr=full, check=False, timeout=180)
     assert done.returncode == 7
     assert len(read_trace(tmp_path / "run.csv").frame) >= 3
 
 
 def test_sigterm_ends_the_command_and_keeps_its_samples(tmp_path: Path) -> None:
-    out, mark = tmp_path / "ended.parquet", tmp_path / "started"
-    sleeper = f"import pathlib, time; pathlib.Path({str(mark)!r}).touch(); time.sleep(60)"
-    arguments = ["record", "--out", str(out), "--source", "host", "--", sys.executable, "-c", sleeper]
+    out, growing = tmp_path / "ended.parquet", tmp_path / "ended.host.recording.csv"
+    arguments = ["record", "--out", str(out), "--source", "host", "--", "sleep", "600"]
     with subprocess.Popen([sys.executable, "-m", "epochcast.analyzer", *arguments], stderr=subprocess.DEVNULL) as recording:
-        deadline = time.monotonic() + 30
-        while not mark.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(1.0)
+        wait_until(lambda: growing.read_text().count("\n") > 10)
+        written = len(read_trace(growing).frame)
         recording.send_signal(signal.SIGTERM)
-        assert recording.wait(30) == 128 + signal.SIGTERM
-    assert len(read_trace(out).frame) >= 8
+        assert recording.wait(60) == 128 + signal.SIGTERM
+    assert len(read_trace(out).frame) >= written >= 8
 
 
 @pytest.mark.parametrize(("status", "expected"), [(0, 1), (7, 7)])

@@ -11,7 +11,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import path_of, read_trace, read_traces, write_trace
+from epochcast.analyzer.traces.trace import read_traces
 from epochcast.detector import Detection, JobDetection
 
 #: Field of nvidia-smi -> its cell, of GPU ``gpu`` at ``tick``.
@@ -89,14 +89,6 @@ def test_a_log_of_eight_gpus_is_eight_traces(
         guessed = any("order of their rows in each burst" in note for note in trace.notes)
         assert guessed == (not {"uuid", "pci.bus_id", "index"} & set(fields) or (fields == ("index",) and header == "none"))
         assert any("pci.bus_id" in note and "00000000:1D:00.0" in note for note in trace.notes) == (fields == ("pci.bus_id",))
-
-
-@pytest.mark.parametrize("gpus", [1, 2, 3, 6, 10, 16])
-@pytest.mark.parametrize("within_s", [0.0, 0.002])
-def test_bursts_of_any_length(log: Callable[[str], Path], gpus: int, within_s: float) -> None:
-    traces = read_traces(log(smi_log(METRICS, gpus, 40, within_s=within_s)))
-    assert len(traces) == gpus
-    assert [trace.metrics()["memory_used"][0] for trace in traces] == [(1000 + gpu) * 2**20 for gpu in range(gpus)]
 
 
 def test_a_query_that_hangs_within_a_burst_does_not_move_the_others(log: Callable[[str], Path]) -> None:
@@ -202,29 +194,9 @@ def test_detect_answers_for_the_job_and_each_gpu(log: Callable[[str], Path], cap
     assert len(answer["notes"]) == 2
 
 
-def test_the_gpus_of_a_log_are_kept_in_a_file_each(log: Callable[[str], Path], tmp_path: Path) -> None:
-    traces = read_traces(log(smi_log(("uuid", *METRICS), gpus=3)))
-    files = [write_trace(trace, path_of(trace, tmp_path / "smi.parquet")) for trace in traces]
-    assert [file.name for file in files] == [f"smi.gpu{gpu}.parquet" for gpu in range(3)]
-    for file, trace in zip(files, traces, strict=True):
-        written = read_trace(file)
-        pd.testing.assert_frame_equal(written.frame, trace.frame)
-        assert (written.uuid, written.source) == (trace.uuid, "nvidia-smi")
-
-
 def test_what_takes_one_gpu_says_what_takes_all(log: Callable[[str], Path], refusal: Callable[..., str]) -> None:
     path = log(smi_log(("index", *METRICS), gpus=9))
     assert refusal("profile", path) == (
         f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), but a file "
         "here holds one: write one file for each GPU (detect, predict and recommend take all of them)\n"
     )
-
-
-def test_predict_takes_the_gpus_of_a_log_as_those_of_one_job(
-    log: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = log(smi_log(("index", *METRICS), gpus=2))
-    assert main(["predict", str(path), "--gpu", "H100 SXM5", "--target", "A10G", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in answer["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
-    assert sum("no time zone" in note for note in answer["notes"]) == 1, "said once of a file"

@@ -204,18 +204,6 @@ def test_a_real_offline_run_is_read(offline: Path) -> None:
     assert 2**24 < np.nanmedian(values["process_rss"]) < 2**31
 
 
-@pytest.mark.usefixtures("wandb")
-def test_equal_configurations_on_two_gpus_are_profiles_to_learn_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4")):
-        run = _two_gpus(tmp_path / name, logs.run_record(name, network="resnet50"), *logs.per_epoch(), busy_gpus=(0,), gpu=gpu)
-        assert main(["profile", str(run), "--workload", "w", "--group", "resnet50"]) == 0
-        profile = json.loads(capsys.readouterr().out)
-        assert (profile["gpu"], profile["epoch_s"], profile["group"]) == (gpu.split()[1], 150, "resnet50")
-        assert profile["metrics"]["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
-
-
 def test_without_the_package_one_sentence_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

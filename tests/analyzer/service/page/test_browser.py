@@ -183,10 +183,10 @@ def test_a_page_changes_when_the_fleet_does_and_is_not_loaded_again(desktop: Wat
     before = desktop.service.parts.store.reports()["GPU-node-1-0"].detection.confidence
     try:
         sure_by(desktop.service, 0.83)
-        page.get_by_text("83 %").first.wait_for(timeout=20_000)
+        page.get_by_text("83 %").first.wait_for(timeout=60_000)
     finally:
         sure_by(desktop.service, before)
-    page.get_by_text("83 %").first.wait_for(state="detached", timeout=20_000)
+    page.get_by_text("83 %").first.wait_for(state="detached", timeout=60_000)
     assert page.evaluate("loaded") == "once"
 
 
@@ -216,17 +216,6 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     assert page.locator(".ranked").is_visible()
 
 
-def test_a_job_that_comes_or_goes_keeps_the_focus_on_the_same_job(desktop: Watched) -> None:
-    page = desktop.open("/")
-    tab_to(page, "/jobs/slurm-1234")
-    page.evaluate(
-        """() => { const row = document.getElementById('job-slurm-1234'); row.parentNode.firstElementChild.remove(); }"""
-    )
-    page.evaluate("refresh()")
-    assert page.locator("#jobs .jobs").first.locator("tbody tr").count() == 5
-    assert focused(page) == "/jobs/slurm-1234"
-
-
 def test_a_service_that_hangs_is_said_and_ages_go_on(desktop: Watched) -> None:
     page = desktop.page
     page.clock.install()
@@ -235,7 +224,7 @@ def test_a_service_that_hangs_is_said_and_ages_go_on(desktop: Watched) -> None:
     page.route("**/*", lambda route: None)
     try:
         page.clock.run_for(7_000)
-        page.locator("#lost").wait_for(timeout=8_000)
+        page.locator("#lost").wait_for(timeout=60_000)
         assert page.locator("#gpus time").first.text_content() != age
     finally:
         page.unroute("**/*")
