@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from epochcast.detector.clock import GPU_METRICS
 from epochcast.detector.epochs import Cycle, Kind
 from epochcast.detector.methods.track.cycles.activity import TraceActivity, activity, saves_of
-from epochcast.detector.methods.track.cycles.events import UNEVEN, CycleEvent, events_of
+from epochcast.detector.methods.track.cycles.events import CycleEvent, events_of
 from epochcast.detector.methods.track.cycles.mean_cycle import MeanCycle, mean_cycle, work_metrics
 from epochcast.detector.methods.track.cycles.steps import step
 from epochcast.detector.methods.track.cycles.validation import LEAST, validation_of
@@ -28,6 +28,9 @@ LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
 #: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
 SIMILAR = 0.2
+
+#: Alike events divide a cycle evenly if their longest distance is at most so many times the shortest.
+UNEVEN = 1.8
 
 #: Steps of this autocorrelation are as sure as the cycle around them.
 SURE = 0.8

@@ -14,11 +14,6 @@ Bins = NDArray[np.bool_]
 #: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
 
-#: So many alike runs that divide the cycle evenly need less, and may be shorter: chance makes none. The longest distance and
-#: the longest run are so many times the shortest, and the shortest distance is longer than so many steps. Decision 0038, the
-#: numbers by choice.
-EVEN_APART, EVEN_RUNS, UNEVEN, EVEN_STEPS = 3.5, 3, 1.8, 3
-
 #: Another kind of work takes so many samples: one sample of less work may be half a rest.
 SAMPLES = 3
 
@@ -109,17 +104,9 @@ def _other_work(mean: MeanCycle) -> Bins:
     changes = [
         abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
     ]
-    other = _without_short(_without_holes(mean.other, max(1, round(mean.step_bins))), 0.0, SHORT)
-    runs = circular_runs(other)
-    starts, lengths = [first for first, _ in runs], [last - first for first, last in runs]
-    even = False
-    if len(runs) >= EVEN_RUNS:
-        distances = np.diff([*starts, starts[0] + other.size])
-        even = max(lengths) <= UNEVEN * min(lengths) and distances.max() <= UNEVEN * distances.min()
-        even = even and distances.min() > EVEN_STEPS * mean.step_bins
-    if not even:
-        other = _without_short(other, LEAST * mean.step_bins, SHORT)
-    return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= (EVEN_APART if even else APART))
+    other = _without_holes(mean.other, max(1, round(mean.step_bins)))
+    other = _without_short(other, LEAST * mean.step_bins, SHORT)
+    return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= APART)
 
 
 def _without_short(mask: Bins, least: float, share: float) -> Bins:
