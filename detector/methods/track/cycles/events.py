@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.filters import circular_runs, running_mean
+from epochcast.detector.filters import circular_runs
 from epochcast.detector.methods.track.cycles.mean_cycle import FLOWS, MeanCycle
 
 Bins = NDArray[np.bool_]
@@ -22,9 +22,6 @@ SHORT = 0.3
 
 #: At a boundary the device rests in half of the cycles, and in so many more than elsewhere in the cycle.
 RESTS, MORE = 0.5, 0.3
-
-#: Next to such bins, what has so much more rest than elsewhere belongs to the same event: saves in every second cycle.
-BESIDE = 0.2
 
 #: Another kind of work takes this part of a step at least; among steps a rest, this part of the longest.
 LEAST = 0.8
@@ -76,11 +73,6 @@ def events_of(mean: MeanCycle) -> list[CycleEvent]:
     rests = _without_short(rests, 0.0, LEAST if width > HOLE else SHORT)
     other = _other_work(mean)
     happens = other | rests
-    smooth = running_mean(np.tile(mean.rests, 3), width)[n : 2 * n]
-    beside = happens | (smooth > np.median(smooth) + BESIDE)
-    for first, last in circular_runs(beside):
-        bins = np.arange(first, last) % n
-        happens[bins] = happens[bins].any()
     happens = _without_holes(happens, max(HOLE, width))
     events = []
     for first, last in circular_runs(happens):
