@@ -26,8 +26,8 @@ RESTS, MORE = 0.5, 0.3
 #: Another kind of work takes this part of a step at least; among steps a rest, this part of the longest.
 LEAST = 0.8
 
-#: So many bins between two things that happen do not part them.
-HOLE = 2
+#: Steps of more bins show the rests within them.
+FINE = 2
 
 #: So few bins of other work next to a longer rest are its edges.
 EDGE = 2
@@ -65,15 +65,13 @@ class CycleEvent:
 def events_of(mean: MeanCycle) -> list[CycleEvent]:
     """What happens in a mean cycle, in order of the bins."""
     n, step_bins = mean.rests.size, mean.step_bins
-    width = max(1, round(step_bins))
     base = float(np.median(mean.rests))
     usual = base if base < RESTS else 0.0
     # Where steps show, each rests for a part of it, and the first ones of all cycles together.
     rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
-    rests = _without_short(rests, 0.0, LEAST if width > HOLE else SHORT)
+    rests = _without_short(rests, 0.0, LEAST if round(step_bins) > FINE else SHORT)
     other = _other_work(mean)
     happens = other | rests
-    happens = _without_holes(happens, max(HOLE, width))
     events = []
     for first, last in circular_runs(happens):
         works = int(other[np.arange(first, last) % n].sum())
@@ -96,8 +94,7 @@ def _other_work(mean: MeanCycle) -> Bins:
     changes = [
         abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
     ]
-    other = _without_holes(mean.other, max(1, round(mean.step_bins)))
-    other = _without_short(other, LEAST * mean.step_bins, SHORT)
+    other = _without_short(mean.other, LEAST * mean.step_bins, SHORT)
     return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= APART)
 
 
@@ -109,12 +106,3 @@ def _without_short(mask: Bins, least: float, share: float) -> Bins:
         if last - first < max(least, share * longest):
             kept[np.arange(first, last) % mask.size] = False
     return kept
-
-
-def _without_holes(mask: Bins, longest: int) -> Bins:
-    """A circle with holes of up to so many bins filled."""
-    filled = mask.copy()
-    for first, last in circular_runs(~mask):
-        if last - first <= longest:
-            filled[np.arange(first, last) % mask.size] = mask.any()
-    return filled
