@@ -26,6 +26,9 @@ MOST_SAMPLES = 16
 #: Samples of all windows together, at most, spread over the trace: more cost time and settle nothing new. By choice.
 MOST_FOLDED = 8_000
 
+#: Detrended channels that are kept: those of a period and of its multiples are asked for in turn. By choice: memory.
+KEPT = 8
+
 #: Samples in which a strict period is made exact, at most. By choice: to a quarter of a cycle in an hour at 10 Hz.
 MOST_EXACT = 16_384
 
@@ -55,7 +58,7 @@ class Folding:
         while self._levels[-1][1].size >= 2 * MOST_SAMPLES:
             self._levels.append(_halved(*self._levels[-1]))
         self._sums = [_sums(*both) for both in self._levels]
-        self._detrended: tuple[int, float, Array] | None = None
+        self._detrended: dict[tuple[int, int], Array] = {}
         self._evidence: dict[tuple[float, int, int], float] = {}
 
     def evidence(self, period: float, window: int = WINDOW, apart: int = 0) -> float:
@@ -181,14 +184,16 @@ class Folding:
         A part of setup, or of another load, must not drown the others.
         """
         width = round(3 * length * 2 ** (round(np.log2(length) * 16) / 16 - np.log2(length))) | 1
-        if self._detrended is None or self._detrended[:2] != (level, width):
+        if (level, width) not in self._detrended:
+            if len(self._detrended) >= KEPT:
+                self._detrended.clear()
             values, seen = self._levels[level]
             rest = (values - _running_mean(self._sums[level], width)) * seen
             spread = np.sqrt(np.einsum("mn,mn->m", rest, rest) / max(1.0, seen.sum()))
             rest /= np.where(spread > 1e-9, spread, np.inf)[:, None]
             rest /= np.sqrt(_running_mean(_sums(rest**2, seen), WINDOW * width // 3) + FLOOR)
-            self._detrended = level, width, rest
-        return self._detrended[2]
+            self._detrended[level, width] = rest
+        return self._detrended[level, width]
 
 
 def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, float]:
