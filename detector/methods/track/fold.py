@@ -7,6 +7,8 @@ the true one is asked of its residues: if one in k cycles differs, the others do
 that differ modulo k is none. Formulas and ablations: ../shared/research/period_fold.md.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,9 @@ MOST_SAMPLES = 16
 
 #: Samples of all windows together, at most, spread over the trace: more cost time and settle nothing new. By choice.
 MOST_FOLDED = 8_000
+
+#: Detrended channels that are kept: those of a period and of its multiples are asked for in turn. By choice: memory.
+KEPT = 8
 
 #: Samples in which a strict period is made exact, at most. By choice: to a quarter of a cycle in an hour at 10 Hz.
 MOST_EXACT = 16_384
@@ -53,7 +58,7 @@ class Folding:
         while self._levels[-1][1].size >= 2 * MOST_SAMPLES:
             self._levels.append(_halved(*self._levels[-1]))
         self._sums = [_sums(*both) for both in self._levels]
-        self._detrended: tuple[int, float, Array] | None = None
+        self._detrended: dict[tuple[int, int], Array] = {}
         self._evidence: dict[tuple[float, int, int], float] = {}
 
     def evidence(self, period: float, window: int = WINDOW, apart: int = 0) -> float:
@@ -129,7 +134,7 @@ class Folding:
 
     def _level(self, period: float) -> int:
         """The finest scale at which a period [samples] has no more than `MOST_SAMPLES`."""
-        return int(np.clip(np.ceil(np.log2(period / MOST_SAMPLES)), 0, len(self._levels) - 1))
+        return min(max(0, math.ceil(math.log2(period / MOST_SAMPLES))), len(self._levels) - 1)
 
     def _predicted(
         self, level: int, period: float, window: int, apart: int, bins: int, most: int
@@ -159,7 +164,7 @@ class Folding:
         values *= seen
         turns = np.arange(size) / length
         cycle, bins = turns.astype(int), bins or int(np.ceil(length))
-        place = ((turns - cycle) * bins).astype(int).clip(0, bins - 1)
+        place = np.minimum((turns - cycle) * bins, bins - 1).astype(int)
         members = np.eye(bins)[place]
         sums, counts = np.take(values @ members, place, axis=2), np.take(seen @ members, place, axis=1)
         if apart:
@@ -179,14 +184,16 @@ class Folding:
         A part of setup, or of another load, must not drown the others.
         """
         width = round(3 * length * 2 ** (round(np.log2(length) * 16) / 16 - np.log2(length))) | 1
-        if self._detrended is None or self._detrended[:2] != (level, width):
+        if (level, width) not in self._detrended:
+            if len(self._detrended) >= KEPT:
+                self._detrended.clear()
             values, seen = self._levels[level]
             rest = (values - _running_mean(self._sums[level], width)) * seen
             spread = np.sqrt(np.einsum("mn,mn->m", rest, rest) / max(1.0, seen.sum()))
             rest /= np.where(spread > 1e-9, spread, np.inf)[:, None]
             rest /= np.sqrt(_running_mean(_sums(rest**2, seen), WINDOW * width // 3) + FLOOR)
-            self._detrended = level, width, rest
-        return self._detrended[2]
+            self._detrended[level, width] = rest
+        return self._detrended[level, width]
 
 
 def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, float]:
@@ -234,14 +241,17 @@ def even_boundaries(values: Array, period: float) -> Array:
 
 def _gain(values: Array, template: Array, seen: Array) -> Array:
     """By how much the template raises the log likelihood of each channel over an autoregression; (m, w, n), (w, n) -> (m,)."""
-    shrink = _shrink(values, template)
     pairs = seen[:, 1:] * seen[:, :-1]
     many = max(1.0, float(pairs.sum()))
-    template *= -shrink[:, None, None]
+    template *= -_shrink(values, template)[:, None, None]
     template += values
-    without, with_it = _innovations(values, pairs), _innovations(template, pairs)
-    most = OUTLIER**2 * without.sum(axis=(1, 2), keepdims=True) / many
-    without, with_it = (np.minimum(each, most, out=each).sum(axis=(1, 2)) for each in (without, with_it))
+    both = np.stack([values, template])
+    after, before = both[..., 1:] * pairs, both[..., :-1] * pairs
+    before *= (_sum(after, before) / np.maximum(_sum(before, before), 1e-12))[..., None, None]
+    after -= before
+    squares = np.square(after, out=after)
+    most = OUTLIER**2 * squares[0].sum(axis=(1, 2), keepdims=True) / many
+    without, with_it = np.minimum(squares, most, out=squares).sum(axis=(2, 3))
     before, after = without / many + FLOOR, with_it / many + FLOOR
     gain = many * np.log(before / after) / 2 + without / (2 * before) - with_it / (2 * after)
     return np.asarray(np.where(most[:, 0, 0] > 0, gain - np.log(max(2.0, many)) / 2, 0.0))
@@ -249,20 +259,12 @@ def _gain(values: Array, template: Array, seen: Array) -> Array:
 
 def _shrink(values: Array, template: Array) -> Array:
     """How much of a template, 0..1, is left in the samples of each channel; (m, w, n) twice -> (m,)."""
-    return np.asarray((_sum(values, template) / np.maximum(_sum(template, template), 1e-12)).clip(0, 1))
-
-
-def _innovations(values: Array, pairs: Array) -> Array:
-    """Squares of what an autoregression leaves of each sample that has one before it; (m, w, n) -> (m, w, n - 1)."""
-    after, before = values[:, :, 1:] * pairs, values[:, :, :-1] * pairs
-    before *= (_sum(after, before) / np.maximum(_sum(before, before), 1e-12))[:, None, None]
-    after -= before
-    return np.square(after, out=after)
+    return np.minimum(1.0, np.maximum(0.0, _sum(values, template) / np.maximum(_sum(template, template), 1e-12)))
 
 
 def _sum(one: Array, other: Array) -> Array:
-    """Of the products of each channel; (m, w, n) twice -> (m,)."""
-    return np.asarray(np.einsum("mwn,mwn->m", one, other))
+    """Of the products of each channel; (..., w, n) twice -> (...)."""
+    return np.asarray(np.einsum("...wn,...wn->...", one, other))
 
 
 def _halved(values: Array, seen: Array) -> tuple[Array, Array]:

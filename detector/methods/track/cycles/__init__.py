@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from epochcast.detector.clock import GPU_METRICS
 from epochcast.detector.epochs import Cycle, Kind
-from epochcast.detector.methods.track.cycles.activity import TraceActivity, activity
-from epochcast.detector.methods.track.cycles.events import UNEVEN, CycleEvent, events_of
+from epochcast.detector.methods.track.cycles.activity import TraceActivity, activity, saves_of
+from epochcast.detector.methods.track.cycles.events import CycleEvent, events_of
 from epochcast.detector.methods.track.cycles.mean_cycle import MeanCycle, mean_cycle, work_metrics
-from epochcast.detector.methods.track.cycles.recurrence import recurring, saves_of
 from epochcast.detector.methods.track.cycles.steps import step
 from epochcast.detector.methods.track.cycles.validation import LEAST, validation_of
 from epochcast.detector.signals import Signals
@@ -27,11 +26,11 @@ Array = NDArray[np.float64]
 #: for longer there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
-#: So many bins next to what happens at a boundary belong to it, or a step.
-ROOM = 3
-
 #: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
 SIMILAR = 0.2
+
+#: Alike events divide a cycle evenly if their longest distance is at most so many times the shortest.
+UNEVEN = 1.8
 
 #: Steps of this autocorrelation are as sure as the cycle around them.
 SURE = 0.8
@@ -77,7 +76,7 @@ def name_cycles(
     cycles = [Cycle("unknown", period, confidence, text, share, None)]
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
-        cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
+        cycles = [*shorter, *(_longer(signals, does, boundaries, known, step_s) or [known])]
         for marks in inner if len(cycles) == 1 else ():
             if (parts := mean_cycle(signals, does, marks, step_s, boundaries)) is None:
                 continue
@@ -243,40 +242,20 @@ def _change(name: str, ratio: float) -> str:
     return f"{name} x {ratio:.2g}"
 
 
-def _span(mean: MeanCycle, period: float) -> tuple[float, float]:
-    """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
-    n, room = mean.rests.size, max(ROOM, mean.step_bins)
-    events = events_of(mean)
-    last = _largest(events)
-    first, length = (0, 0) if last is None else (last.start, last.length)
-    begin = first - n if first > n / 2 else first
-    return (min(begin, 0) - room) * period / n, (max(begin + length, 0) + room) * period / n
-
-
-def _longer(
-    signals: Signals,
-    does: TraceActivity,
-    boundaries: Array,
-    known: Cycle,
-    mean: MeanCycle,
-    step_s: float | None,
-) -> list[Cycle]:
-    """The known cycle, whose mean course is given, and a longer one that is made of it; nothing where there is none."""
+def _longer(signals: Signals, does: TraceActivity, boundaries: Array, known: Cycle, step_s: float | None) -> list[Cycle]:
+    """The known cycle and a longer one that ends with a save and is made of it; nothing where there is none."""
     period = known.period_s
     saves = saves_of(signals, does, boundaries)
-    around = recurring(signals, does, boundaries, _span(mean, known.period_s)) if saves is None else saves
-    if around is None:
+    if saves is None:
         return []
-    length = float(np.median(np.diff(around)))
-    longer = mean_cycle(signals, does, around, step_s)
+    length = float(np.median(np.diff(saves)))
+    longer = mean_cycle(signals, does, saves, step_s)
     if longer is not None:
         both = _nested(longer, length, known.confidence, does, known.idle_share)
         clear = len(both) > 1 and (both[1].kind != "unknown" or both[0].kind == "unknown")
         if clear and abs(np.log(both[0].period_s / period)) <= SIMILAR:
             return [replace(both[0], period_s=period), both[1]]
-    if saves is None:
-        return []
     saved = 0 if does.saves is None else int(does.saves.sum())
     text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above usual"
-    seconds = saved * float(np.median(np.diff(signals.time))) / around.size
+    seconds = saved * float(np.median(np.diff(signals.time))) / saves.size
     return [known, Cycle("checkpoint", length, known.confidence, text, known.idle_share, seconds)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.detector.filters import runs
 from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
@@ -30,6 +31,10 @@ BURST = 8.0
 
 #: ... and this share of the largest burst.
 LARGE = 0.05
+
+#: Saves are regular if this share of their distances is that close to the median, which is so many times the cycle; a second
+#: one within a tenth of a cycle is the same. Fewer say nothing.
+REGULAR, NEAR, FURTHER, SAME_SAVE, FEWEST_SAVES = 0.6, 0.15, 1.5, 0.1, 4
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,20 @@ def activity(signals: Signals, inside: NDArray[np.bool_]) -> TraceActivity:
         usual = float(np.median(flow[inside & ~rests])) if (inside & ~rests).any() else 0.0
         saves = rests & (flow > max(BURST * usual, LARGE * float(flow[inside].max())))
     return TraceActivity(idle, rests, saves, out)
+
+
+def saves_of(signals: Signals, does: TraceActivity, boundaries: Array) -> Array | None:
+    """Ends of the saves [unix s] within cycles; None unless they are regular and further apart than the cycles."""
+    if does.saves is None:
+        return None
+    period = float(np.median(np.diff(boundaries)))
+    inside = (signals.time > boundaries[0] - period / 2) & (signals.time <= boundaries[-1] + period / 2)
+    starts, stops = runs(does.saves & inside)
+    begins, ends = signals.time[starts], signals.time[stops - 1]
+    ends = ends[np.append(begins[1:] - ends[:-1] > SAME_SAVE * period, True)[: ends.size]]
+    if ends.size < FEWEST_SAVES:
+        return None
+    distances = np.diff(ends)
+    usual = float(np.median(distances))
+    regular = float(np.mean(np.abs(distances / usual - 1) <= NEAR)) >= REGULAR
+    return ends if regular and usual > FURTHER * period else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.filters import circular_runs, running_mean
+from epochcast.detector.filters import circular_runs
 from epochcast.detector.methods.track.cycles.mean_cycle import FLOWS, MeanCycle
 
 Bins = NDArray[np.bool_]
@@ -13,11 +13,6 @@ Bins = NDArray[np.bool_]
 #: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and of what is no traffic the metric
 #: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
-
-#: So many alike runs that divide the cycle evenly need less, and may be shorter: chance makes none. The longest distance and
-#: the longest run are so many times the shortest, and the shortest distance is longer than so many steps. Decision 0038, the
-#: numbers by choice.
-EVEN_APART, EVEN_RUNS, UNEVEN, EVEN_STEPS = 3.5, 3, 1.8, 3
 
 #: Another kind of work takes so many samples: one sample of less work may be half a rest.
 SAMPLES = 3
@@ -28,14 +23,11 @@ SHORT = 0.3
 #: At a boundary the device rests in half of the cycles, and in so many more than elsewhere in the cycle.
 RESTS, MORE = 0.5, 0.3
 
-#: Next to such bins, what has so much more rest than elsewhere belongs to the same event: saves in every second cycle.
-BESIDE = 0.2
-
 #: Another kind of work takes this part of a step at least; among steps a rest, this part of the longest.
 LEAST = 0.8
 
-#: So many bins between two things that happen do not part them.
-HOLE = 2
+#: Steps of more bins show the rests within them.
+FINE = 2
 
 #: So few bins of other work next to a longer rest are its edges.
 EDGE = 2
@@ -73,20 +65,13 @@ class CycleEvent:
 def events_of(mean: MeanCycle) -> list[CycleEvent]:
     """What happens in a mean cycle, in order of the bins."""
     n, step_bins = mean.rests.size, mean.step_bins
-    width = max(1, round(step_bins))
     base = float(np.median(mean.rests))
     usual = base if base < RESTS else 0.0
     # Where steps show, each rests for a part of it, and the first ones of all cycles together.
     rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
-    rests = _without_short(rests, 0.0, LEAST if width > HOLE else SHORT)
+    rests = _without_short(rests, 0.0, LEAST if round(step_bins) > FINE else SHORT)
     other = _other_work(mean)
     happens = other | rests
-    smooth = running_mean(np.tile(mean.rests, 3), width)[n : 2 * n]
-    beside = happens | (smooth > np.median(smooth) + BESIDE)
-    for first, last in circular_runs(beside):
-        bins = np.arange(first, last) % n
-        happens[bins] = happens[bins].any()
-    happens = _without_holes(happens, max(HOLE, width))
     events = []
     for first, last in circular_runs(happens):
         works = int(other[np.arange(first, last) % n].sum())
@@ -109,17 +94,8 @@ def _other_work(mean: MeanCycle) -> Bins:
     changes = [
         abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
     ]
-    other = _without_short(_without_holes(mean.other, max(1, round(mean.step_bins))), 0.0, SHORT)
-    runs = circular_runs(other)
-    starts, lengths = [first for first, _ in runs], [last - first for first, last in runs]
-    even = False
-    if len(runs) >= EVEN_RUNS:
-        distances = np.diff([*starts, starts[0] + other.size])
-        even = max(lengths) <= UNEVEN * min(lengths) and distances.max() <= UNEVEN * distances.min()
-        even = even and distances.min() > EVEN_STEPS * mean.step_bins
-    if not even:
-        other = _without_short(other, LEAST * mean.step_bins, SHORT)
-    return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= (EVEN_APART if even else APART))
+    other = _without_short(mean.other, LEAST * mean.step_bins, SHORT)
+    return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= APART)
 
 
 def _without_short(mask: Bins, least: float, share: float) -> Bins:
@@ -130,12 +106,3 @@ def _without_short(mask: Bins, least: float, share: float) -> Bins:
         if last - first < max(least, share * longest):
             kept[np.arange(first, last) % mask.size] = False
     return kept
-
-
-def _without_holes(mask: Bins, longest: int) -> Bins:
-    """A circle with holes of up to so many bins filled."""
-    filled = mask.copy()
-    for first, last in circular_runs(~mask):
-        if last - first <= longest:
-            filled[np.arange(first, last) % mask.size] = mask.any()
-    return filled
