@@ -26,7 +26,7 @@ MOST_SAMPLES = 16
 #: Samples of all windows together, at most, spread over the trace: more cost time and settle nothing new. By choice.
 MOST_FOLDED = 8_000
 
-#: Detrended channels that are kept: those of a period and of its multiples are asked for in turn. By choice: memory.
+#: Detrended channels that are kept: those of a period and of its multiples follow each other. By choice: memory.
 KEPT = 8
 
 #: Samples in which a strict period is made exact, at most. By choice: to a quarter of a cycle in an hour at 10 Hz.
