@@ -207,7 +207,7 @@ def writing(out: Path, advisor: Advisor) -> Iterator[Tables]:
             }
             yield Tables(Path(folder), writers, advisor)
     except OSError as error:
-        raise InputError(f"cannot write the tables into {str(out)!r}: {error.strerror or error}") from error
+        raise InputError(f"cannot write the tables into {str(out)!r}: {error}") from error
 
 
 def _cost(seconds: float | None, usd_per_s: float | None) -> float | None:

@@ -66,7 +66,7 @@ class JobQuestion(Question):
     ] = None
     startup_s: Annotated[
         float | None,
-        Option(name="--startup", unit="minutes"),
+        Option(name="--startup", unit="seconds"),
         Field(ge=0, lt=1e9, description="Paid time from launching an instance to the first epoch."),
     ] = None
     samples_per_step: Annotated[

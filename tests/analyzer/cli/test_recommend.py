@@ -141,7 +141,7 @@ def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> Non
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--startup", "5"], "a start-up of 300 s belongs to a whole job"),
+        (["--startup", "5m"], "a start-up of 300 s belongs to a whole job"),
         (["--price-now", "-1"], "--price-now is -1; give a number above 0"),
         (["--inventory", "none.csv"], "no such price file: 'none.csv'"),
         (["--region", "atlantis-1"], "has region 'atlantis-1'"),
