@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from epochcast.analyzer.backends.distributed.evidence import row_of
 from numpy.typing import NDArray
 
+from epochcast.analyzer.backends.distributed.fitted_model import row_of
 from epochcast.analyzer.backends.distributed.models.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
 from epochcast.analyzer.backends.distributed.plan.job import precision_named
