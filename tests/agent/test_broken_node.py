@@ -187,6 +187,6 @@ def test_a_critical_alert_names_the_reason_within_a_minute(
     nvml_scenario("gpus 2\ngeneration 1\nfail nvmlInit 18 *")
     until(lambda: readiness(agent)[1]["status"] == "driver does not answer")
     firing = 'ALERTS{alertname="EpochcastDriverFailing",alertstate="firing",severity="critical"}'
-    until(lambda: prometheus.query(firing))
+    until(lambda: prometheus.query(firing), 60)
     (alert,) = prometheus.query(firing)
     assert alert["metric"]["code"] == "18" and "mismatch" in alert["metric"]["reason"]

@@ -105,6 +105,15 @@ def test_a_job_has_its_traces_and_its_price(spans: SpansByStart, advisor: Adviso
     assert row["saving_usd"] == pytest.approx(row["saving_usd_per_hour"] / 6)
 
 
+def test_the_shares_of_a_machine_add_up_to_its_price(spans: SpansByStart, advisor: Advisor) -> None:
+    rented = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
+    devices = [device("n", index, "Tesla V100-SXM2-16GB", **rented) for index in range(8)]
+    jobs = rows_of(spans, advisor, *(finding(of, span(of, period=11.0 * 1.1 ** int(of.label))) for of in devices))
+    assert len(jobs) == 8
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("p3.16xlarge", "us-east-1"))
+    assert sum(job["current_usd_per_hour"] for job in jobs) == pytest.approx(whole.usd_per_hour or 0)
+
+
 @pytest.mark.parametrize(
     ("alike", "straggler", "waits", "why"),
     [

@@ -331,3 +331,7 @@ def test_eight_real_gpus_wait_for_a_checkpoint(shared_data: Path, answer: Run) -
     assert any(
         "of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["idle_at_boundaries"]
     )
+
+
+def test_what_other_methods_find_is_of_epochs() -> None:
+    assert Detection("epochs", 5.0, None, (), 0.9, "paper", "wall").unit == "epoch"
