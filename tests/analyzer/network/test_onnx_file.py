@@ -68,7 +68,7 @@ def test_the_metrics_are_those_of_the_network_at_any_size_and_batch(tmp_path: Pa
     network = Images()
 
     def of_torch(size: int) -> dict[str, float]:
-        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size))
+        return dict(count(network, (torch.empty(1, 3, size, size),), "net", size)[""])
 
     fixed = export(network, torch.zeros(4, 3, 32, 32), tmp_path / "fixed.onnx", {})
     assert metrics_of(fixed, 32) == of_torch(32)

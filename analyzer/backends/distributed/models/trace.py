@@ -79,7 +79,8 @@ def _graph(
     for keeper, maker in replay.saved:
         if places[keeper] == places[maker]:
             last_kept[places[maker]] = max(maker, last_kept.get(places[maker], 0))
-    reads, writes = ([list(map(storage_of, entry[part])) for entry in replay.ran] for part in (1, 2))
+    reads = [list(map(storage_of, inputs)) for _, inputs, _ in replay.ran]
+    writes = [list(map(storage_of, outputs)) for _, _, outputs in replay.ran]
     operators: dict[str, list[g.Operator]] = defaultdict(list)
     recomputed: dict[str, int] = defaultdict(int)
     fused = g.fused_bytes(replay.operators, reads, writes)

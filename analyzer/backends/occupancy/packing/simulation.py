@@ -18,7 +18,7 @@ to cost no time.
 NVML utilisation of a GPU is min(1, sum of the jobs' utilisations / slowdowns): the seconds in which a job's kernels run are
 part of its work, so they are the same alone and next to others, and kernels of different jobs run one after the other as long
 as there is room. By the paper's Table VI makespan x utilisation is nearly the same for its three policies (5.4 % more for
-occu- packing than for slot-packing, 5.1 % less for nvml-util-packing), which is what this definition gives. Occupancy is
+occu-packing than for slot-packing, 5.1 % less for nvml-util-packing), which is what this definition gives. Occupancy is
 min(1, sum of occupancies / slowdowns), on the same grounds.
 
 Table VI of the paper: policies side by side on many streams of jobs, under each slowdown curve. All policies and curves see
