@@ -24,7 +24,6 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import sentence
 from epochcast.analyzer.words import count
 from epochcast.common.files import write_whole
-from epochcast.common.settings_file import is_local
 from epochcast.regressor import Catalog
 from epochcast.regressor.errors import InputError as UnknownGpu
 
@@ -309,6 +308,7 @@ def download_price_list(url: str) -> pd.DataFrame:
     from epochcast.analyzer.telemetry import TelemetryError
     from epochcast.analyzer.telemetry.endpoint import MOST_BYTES, Endpoint
     from epochcast.analyzer.telemetry.settings import Access
+    from epochcast.common.settings_file import is_local
 
     try:
         parts = urlsplit(url)
