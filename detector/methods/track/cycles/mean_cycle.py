@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.detector.clock import ACTIVITY, LEVELS
+from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.cycles.activity import TraceActivity
 from epochcast.detector.methods.track.grid import DISKS, SLOWER
 from epochcast.detector.methods.track.template import minority
@@ -13,8 +14,8 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-#: Bins in a cycle, at most, and samples in one, at least.
-BINS, SAMPLES = 192, 2.0
+#: Bins in a cycle, at most, and samples in one, at least. Work is averaged over so many steps, where these show.
+BINS, SAMPLES, STEPS = 192, 2.0, 1.5
 
 #: Fewest bins in a cycle.
 FEWEST_BINS = 6
@@ -84,10 +85,14 @@ def mean_cycle(
     if np.count_nonzero(seen) < FEWEST_BINS or not names:
         return MeanCycle(bin_samples, step_bins, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
     table = np.array([_scaled(name, signals.metrics[name]) for name in names])
+    width = max(1, round(STEPS * step_bins))
 
     def work(rows: list[Array] | Array) -> Array:
         sums = np.array([np.bincount(place[working], row[working], bins) for row in rows])
-        return np.asarray(sums[:, seen] / np.maximum(many[seen], 1e-12))
+        kept = np.concatenate([sums, many[None]])
+        if width > 1:  # within the stretches of work: what is beyond a rest is not mixed with what is before it
+            kept = running_mean(kept * seen, min(width, bins))
+        return np.asarray(kept[:-1, seen] / np.maximum(kept[-1, seen], 1e-12))
 
     means = work(table)
     usual = np.median(means, axis=1, keepdims=True)
