@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.regressor import load_corpus
 from epochcast.regressor.profile_json import profile_json
+from lab.corpora import load_corpus
 
 
 def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(

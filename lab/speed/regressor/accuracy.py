@@ -12,9 +12,10 @@ from itertools import combinations
 
 import numpy as np
 
-from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor import load_catalog
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.recipes.paper import RawSecondsRecipe
+from lab.corpora import load_corpus
 from lab.evaluate.latency import Evaluation, evaluate, evaluate_split
 from lab.rivals.latency import RECIPES
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts

@@ -29,8 +29,9 @@ from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.rank import rank_instances
 from epochcast.analyzer.jobs.whole_job import Work, whole_job
-from epochcast.regressor import LatencyPredictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.prediction import Estimate
+from lab.corpora import load_corpus
 from lab.speed.page import RECOMMENDATION, options
 from lab.speed.regressor.public_pairs import DATA
 

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from epochcast.regressor import Catalog, Gpu, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, Gpu, Profile, load_catalog
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.scaling import GpuCountScaling, doublings
 from epochcast.regressor.scoring import conformal_quantile
+from lab.corpora import load_corpus
 from lab.evaluate.latency.interval_scores import score_intervals
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import RATES
