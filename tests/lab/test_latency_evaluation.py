@@ -7,10 +7,10 @@ import pytest
 
 from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.pairs import make_pairs, target_seconds
-from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import absolute_percentage_errors, conformal_quantile, score
 from lab.evaluate.latency import evaluate, evaluate_model, evaluate_split
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.rivals.latency import RECIPES
 
 FAST = DefaultRecipe(iterations=50)

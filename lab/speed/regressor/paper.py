@@ -16,10 +16,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
-from epochcast.regressor.protocols import out_of_fold, splits
+from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
 from epochcast.regressor.recipes.paper import Features, RawSecondsRecipe
 from epochcast.regressor.scoring import score
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.figures.scatter import scatter_figure
 from lab.rivals.latency import RECIPES
 from lab.rivals.latency.single_models import RandomForestRecipe
