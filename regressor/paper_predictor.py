@@ -29,7 +29,7 @@ _BEYOND = "its trees cannot extrapolate beyond the training GPUs"
 class PaperManifest(RegressorManifest):
     """The whole of ``model.json`` of the paper's pipeline."""
 
-    SCHEMA = "epochcast.regressor.paper/v4"
+    SCHEMA = "epochcast.regressor.paper/v5"
     COMMAND = "epochcast fit regressor --pipeline paper"
 
 

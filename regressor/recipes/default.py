@@ -74,7 +74,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
         self.telemetry_ = None
         if len(recorded) > 1:
-            self.telemetry_ = TelemetryModel(self.iterations).fit(recorded, _rates(recorded, works))
+            self.telemetry_ = TelemetryModel().fit(recorded, _rates(recorded, works), self.iterations)
         return self
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
@@ -183,25 +183,21 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return ("both new" if self._new(pair) == 2 else route) + ("" if pair.source.type else TYPE_UNKNOWN)
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, but for the arrays, as JSON values."""
+        """Return what was learnt; :meth:`get_params` is the caller's to keep next to it."""
         check_is_fitted(self, "ridge_")
+        telemetry = None if self.telemetry_ is None else self.telemetry_.state()
         return {
             "ridge": self.ridge_.state(),
+            "boosting": array_of(self.boosting_),
             "types": self.types_,
-            "telemetry": None if self.telemetry_ is None else self.telemetry_.state(),
+            "telemetry": telemetry,
         }
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
-        telemetry = {} if self.telemetry_ is None else {"telemetry": self.telemetry_.arrays()}
-        return {"ridge": self.ridge_.arrays(), "boosting": array_of(self.boosting_)} | telemetry
-
-    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Take :meth:`state` and :meth:`arrays`."""
-        self.ridge_ = BlockedRidge.restored(state["ridge"], arrays["ridge"])
-        self.boosting_, self.types_ = model_of(arrays["boosting"]), dict(state["types"])
-        stored = state["telemetry"]
-        self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, arrays["telemetry"])
+    def restore(self, state: Mapping[str, Any]) -> Self:
+        """Take :meth:`state`."""
+        self.ridge_, self.boosting_ = BlockedRidge.restored(state["ridge"]), model_of(state["boosting"])
+        self.types_, telemetry = state["types"], state["telemetry"]
+        self.telemetry_ = None if telemetry is None else TelemetryModel.restored(telemetry)
         return self
 
 

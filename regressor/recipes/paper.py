@@ -132,16 +132,13 @@ class PaperRecipe(RawSecondsRecipe):
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, but for the arrays, as JSON values."""
-        return {"columns": self.columns_, "seconds": self.seconds_}
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the fitted stack; :meth:`get_params` and :meth:`state` are the caller's to keep next to it."""
+        """Return what was learnt; :meth:`get_params` is the caller's to keep next to it."""
         stack = self.regressor_
-        return {"forest": stack.forest.arrays(), "meta": stack.meta.arrays(), "booster": array_of(stack.booster)}
+        trees = {"forest": stack.forest.arrays(), "meta": stack.meta.arrays(), "booster": array_of(stack.booster)}
+        return {"columns": self.columns_, "seconds": self.seconds_} | trees
 
-    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Take :meth:`state` and :meth:`arrays`."""
+    def restore(self, state: Mapping[str, Any]) -> Self:
+        """Take :meth:`state`."""
         self.columns_, self.seconds_ = state["columns"], tuple(state["seconds"])
-        self.regressor_ = Stack(Trees(**arrays["forest"]), model_of(arrays["booster"]), Trees(**arrays["meta"]))
+        self.regressor_ = Stack(Trees(**state["forest"]), model_of(state["booster"]), Trees(**state["meta"]))
         return self
