@@ -30,8 +30,6 @@ Route = Literal["telemetry", "speeds", "specifications"]
 - ``specifications``: a GPU was never measured: its data sheet.
 """
 
-Members = Literal["stack", "ridge", "catboost"]
-
 
 @dataclass(eq=False, repr=False)
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,7 +42,6 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         iterations: trees of CatBoost.
-        members: which of them answer; one alone is for comparison.
 
     Attributes:
         ridge_, boosting_: the members.
@@ -53,7 +50,6 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     iterations: int = 300
-    members: Members = "stack"
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
         """Learn from measured pairs.
@@ -156,12 +152,16 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
         measured = np.array([self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows])
-        share = {"ridge": 0.0, "catboost": 1.0}.get(self.members, np.where(measured, 0.0, SHARE))
+        share = self._share(measured)
         mean = (1 - share) * ratios.mean + share * (there - back) / 2
         # Of a short step any part may be launches, which take as long on every GPU; neither step nor type shows which part. If
         # all parts are as likely, the log ratio is between 0 and this mean, and the square of the error a third of its square.
         waits = np.array([work.short for _, work in rows]) & ~measured
         return Ratios(mean, ratios.variance + waits * mean**2 / 3)
+
+    def _share(self, measured: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Of CatBoost in each answer, by whether the family was measured on both GPUs."""
+        return np.where(measured, 0.0, SHARE)
 
     def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
         """What the job of a pair may be, and how likely each is."""
