@@ -140,13 +140,6 @@ def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) 
         read_profiles(tmp_path / "b.jsonl")
 
 
-def test_public_file_holds_no_trap(public_profiles: list[Profile]) -> None:
-    assert len(public_profiles) == 433
-    assert {profile.gpu for profile in public_profiles} == {"T4", "A10G", "V100 SXM2 16GB", "P100 PCIe 16GB"}
-    assert len({profile.workload for profile in public_profiles}) == 129
-    assert len({profile.group for profile in public_profiles}) == 7
-
-
 def test_seconds_of_steps_and_of_epochs_make_no_pair(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     runs = [make_profile("T4", workload="w"), make_profile("A10G", workload="w", unit="step")]
     with pytest.raises(InputError, match="workload 'w' has seconds per epoch and per step"):
