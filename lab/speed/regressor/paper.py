@@ -118,8 +118,9 @@ def ablation_features(data: PublicPairs) -> Iterator[str]:
     yield ""
     rows = []
     for protocol in PROTOCOLS:
-        kinds: list[type[SomeFeatures]] = [StackOfSome] if protocol in ("P1", "P2") else []
-        recipes = [kind(features=features) for kind in (*kinds, RandomForestRecipe) for features in FEATURES]
+        kinds: list[type[StackOfSome | RandomForestRecipe]] = [StackOfSome] if protocol in ("P1", "P2") else []
+        kinds.append(RandomForestRecipe)
+        recipes = [kind(features=features) for kind in kinds for features in FEATURES]
         recipes += [RandomForestRecipe(features=features, latency=False) for features in FEATURES]
         for recipe in recipes:
             model = "`paper`" if isinstance(recipe, PaperRecipe) else "`random-forest`"
