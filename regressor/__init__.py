@@ -13,13 +13,11 @@ from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
 
 if TYPE_CHECKING:
-    from epochcast.regressor.corpora import load_corpus
     from epochcast.regressor.paper_predictor import PaperPredictor
     from epochcast.regressor.predictor import LatencyPredictor
 
-_LATER = {"PaperPredictor": "paper_predictor", "LatencyPredictor": "predictor", "load_corpus": "corpora"}
+_LATER = {"PaperPredictor": "paper_predictor", "LatencyPredictor": "predictor"}
 __all__ = ["Catalog", "Gpu", "InputError", "LatencyPredictor", "PaperPredictor", "Prediction", "Profile", "load_catalog"]
-__all__ += ["load_corpus"]
 
 
 def __getattr__(name: str) -> Any:

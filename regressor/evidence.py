@@ -78,9 +78,8 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
         )  # into comes first
         return f"speeds of both GPUs, corrected by {applied.count} anchor workloads measured on {applied.gpu}"
     if recipe.telemetry_ is not None and route == "telemetry":
-        return (
-            f"jobs like this one between these GPUs: {recipe.telemetry_.workloads.get(pair.gpus, 0)} workloads with telemetry"
-        )
+        count = recipe.telemetry_.workloads.get(" to ".join(pair.gpus), 0)
+        return f"jobs like this one between these GPUs: {count} workloads with telemetry"
     if new and recipe.telemetry_ is not None and recipe.uses_telemetry(pair):
         return f"{sheets}, and telemetry of jobs on {', '.join(recipe.telemetry_.gpus)}"
     if new:

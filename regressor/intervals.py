@@ -27,11 +27,11 @@ class ScaledInterval:
     n: int
 
     @classmethod
-    def of_errors(cls, log_errors: NDArray[np.float64], answers: Answers, protocol: str) -> Self:
-        """Take the quantile over errors and answers of shape (n,), each group by the root of its size: one has 1500 pairs."""
-        sizes = Counter(answers.groups.tolist())
-        weights = np.array([1 / np.sqrt(sizes[group]) for group in answers.groups.tolist()])
-        return cls(conformal_quantile(log_errors / answers.scale, weights), protocol, len(log_errors))
+    def of_errors(cls, scaled: NDArray[np.float64], groups: NDArray[np.str_], protocol: str) -> Self:
+        """Take the quantile over errors in scales, shape (n,), each of their groups by the root of its size: one has 1500."""
+        sizes = Counter(groups.tolist())
+        weights = np.array([1 / np.sqrt(sizes[group]) for group in groups.tolist()])
+        return cls(conformal_quantile(scaled, weights), protocol, len(scaled))
 
 
 def half_widths(intervals: Mapping[str, ScaledInterval], answers: Answers) -> NDArray[np.float64]:

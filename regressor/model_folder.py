@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,14 +73,14 @@ def _is_kind(folder: Path, kind: type[Manifest]) -> bool:
     return schema.partition("/")[0] == kind.SCHEMA.partition("/")[0]
 
 
-def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any]) -> None:
     """Write a model into ``folder``, through a folder next to it; a reader sees the old model, none for an instant, or the new.
 
     Args:
         folder: a new or empty one, or of an older model of this kind.
         kind: of the model.
-        state: the keys of ``kind`` that :class:`Manifest` does not have, as JSON values or dataclasses; NaN becomes null.
-        arrays: of the model, by name; those of a part in a mapping of their own.
+        state: the keys of ``kind`` that :class:`Manifest` does not have, as JSON values or dataclasses (NaN becomes null), and
+            arrays, anywhere in nested mappings.
 
     Raises:
         InputError: ``folder`` holds something else, the place cannot be written or is full, or the arrays are too large.
@@ -92,12 +92,13 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: M
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as beside:
             fresh, old = Path(beside, "new"), Path(beside, "old")
             fresh.mkdir()
-            np.savez_compressed(fresh / ARRAYS, allow_pickle=False, **dict(_flat(arrays)))
+            plain, arrays = _taken_apart(state)
+            np.savez_compressed(fresh / ARRAYS, allow_pickle=False, **arrays)
             manifest = {
                 "schema": kind.SCHEMA,
                 "command": kind.COMMAND,
                 "epochcast": version("epochcast"),
-                **json.loads(TypeAdapter(Any).dump_json(state)),
+                **json.loads(TypeAdapter(Any).dump_json(plain)),
                 "arrays": hashlib.sha256(_content(fresh / ARRAYS)).hexdigest(),
             }
             manifest["fingerprint"] = fingerprint(manifest)
@@ -115,7 +116,7 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: M
 
 
 def load(folder: Path, kind: type[Kind]) -> tuple[Kind, dict[str, Any]]:
-    """Return the manifest and the arrays that :func:`save` stored, once every byte is what it was.
+    """Return the manifest and the state that :func:`save` stored, once every byte is what it was.
 
     Raises:
         InputError: something is missing, of another kind or version, or was changed.
@@ -142,15 +143,14 @@ def load(folder: Path, kind: type[Kind]) -> tuple[Kind, dict[str, Any]]:
         raise InputError(f"the model in {str(folder)!r} lacks {ARRAYS} ({error.strerror}); train it again") from error
     if hashlib.sha256(arrays).hexdigest() != manifest.arrays:
         raise InputError(f"{ARRAYS} in {str(folder)!r} was changed after training (its checksum differs); train it again")
-    nested: dict[str, Any] = {}
     with np.load(io.BytesIO(arrays), allow_pickle=False) as kept:
         for name, array in kept.items():
             *parts, last = name.split(".")
-            inside = nested
+            inside = stored
             for part in parts:
                 inside = inside.setdefault(part, {})
             inside[last] = array
-    return manifest, nested
+    return manifest, stored
 
 
 def _stored(folder: Path) -> dict[str, Any]:
@@ -169,9 +169,17 @@ def _content(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _flat(arrays: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
-    for name, one in arrays.items():
-        if isinstance(one, Mapping):
-            yield from _flat(one, f"{before}{name}.")
+def _taken_apart(state: Mapping[str, Any], before: str = "") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A state without its arrays, and these by the names of the mappings around them."""
+    plain: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, one in state.items():
+        if isinstance(one, np.ndarray):
+            arrays[before + name] = one
+        elif isinstance(one, Mapping):
+            rest, more = _taken_apart(one, f"{before}{name}.")
+            arrays |= more
+            plain |= {name: rest} if rest or not more else {}
         else:
-            yield before + name, one
+            plain[name] = one
+    return plain, arrays

@@ -1,7 +1,6 @@
 """The paper's recipe as a predictor: its stack on one profile, with intervals of ours, as the paper has none."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
@@ -30,7 +29,7 @@ _BEYOND = "its trees cannot extrapolate beyond the training GPUs"
 class PaperManifest(RegressorManifest):
     """The whole of ``model.json`` of the paper's pipeline."""
 
-    SCHEMA = "epochcast.regressor.paper/v4"
+    SCHEMA = "epochcast.regressor.paper/v5"
     COMMAND = "epochcast fit regressor --pipeline paper"
 
 
@@ -45,9 +44,7 @@ class PaperPredictor(RecipePredictor[PaperRecipe]):
     ) -> tuple[dict[str, dict[str, float]], dict[str, ScaledInterval]]:
         """Leave models (else workloads) and GPUs out: a dozen fits."""
         protocol, figures, errors = leave_out(pairs, ("P3", "P2"), unfitted, progress)
-        sizes = Counter(pair.source.group for pair in pairs)  # each by the root of its size: one has many pairs
-        weights = np.array([1 / np.sqrt(sizes[pair.source.group]) for pair in pairs])
-        known = ScaledInterval(conformal_quantile(errors, weights), protocol, len(errors))
+        known = ScaledInterval.of_errors(errors, np.array([pair.source.group or "" for pair in pairs]), protocol)
         from_new: list[NDArray[np.float64]] = []  # P4 seen from the other end, where the recipe errs more
 
         def add_from_new(fitted: Recipe, test: Rows) -> None:

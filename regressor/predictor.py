@@ -53,7 +53,7 @@ FittedRecipe = TypeVar("FittedRecipe", DefaultRecipe, PaperRecipe)
 class RegressorManifest(Manifest):
     """The whole of ``model.json``."""
 
-    SCHEMA = "epochcast.regressor/v8"
+    SCHEMA = "epochcast.regressor/v9"
     COMMAND = "epochcast fit regressor"
 
     recipe: dict[str, Any]
@@ -170,7 +170,7 @@ class RecipePredictor(ABC, Generic[FittedRecipe]):
             "accuracy": self.accuracy,
             "calibrations": self.calibrations,
         }
-        save(Path(folder), self.manifest, state, self.recipe.arrays())
+        save(Path(folder), self.manifest, state)
 
     @classmethod
     def load(cls, folder: Path | None = None, catalog: Catalog | None = None) -> Self:
@@ -179,10 +179,10 @@ class RecipePredictor(ABC, Generic[FittedRecipe]):
         Raises:
             InputError: the folder is missing, of another kind or version, or was changed after it was written.
         """
-        kept, arrays = load(_MODELS / cls.pipeline if folder is None else Path(folder), cls.manifest)
+        kept, state = load(_MODELS / cls.pipeline if folder is None else Path(folder), cls.manifest)
         return cls(
             load_catalog() if catalog is None else catalog,
-            cls.of_recipe(**kept.parameters).restore(kept.recipe, arrays),
+            cls.of_recipe(**kept.parameters).restore(state["recipe"]),
             kept.accuracy,
             kept.intervals,
             kept.training,

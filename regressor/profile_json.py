@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -44,6 +45,36 @@ def read_profile(data: object) -> Profile:
     if profile.feature_set != (held := feature_set(profile.metrics)):
         raise InputError(f"the profile has feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
     return profile
+
+
+def read_profiles(path: Path) -> list[Profile]:
+    """Profiles of a folder of ``*.json``, one JSON file, or JSON lines (``*.jsonl``), in the order of their names or lines.
+
+    Raises:
+        InputError: nothing is there, or one of them is not a profile (the message says which).
+    """
+    if not path.exists():
+        raise InputError(f"no training data at {str(path)!r}; give profiles, or a folder of profiles or traces")
+    texts: dict[str, str] = {}
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the profile {str(file)!r}: {error}") from error
+        if file.suffix == ".jsonl":
+            texts |= {f"line {number} of {str(file)!r}": line for number, line in enumerate(text.splitlines(), start=1)}
+        else:
+            texts[file.name] = text or "nothing"
+    profiles = []
+    for name, text in texts.items():
+        if text.strip():
+            try:
+                profiles.append(read_profile(json.loads(text)))
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{name} is not a profile: {error}") from error
+    if not profiles:
+        raise InputError(f"{str(path)!r} holds no profile: a folder holds *.json, a file *.jsonl one in each line")
+    return profiles
 
 
 def profile_schema() -> dict[str, Any]:

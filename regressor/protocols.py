@@ -1,18 +1,15 @@
 """Which pairs train and which are tested: the protocols that accuracy is measured by (design: "Error figures", black box)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
-from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.job_types import network_family
-from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds
-from epochcast.regressor.profile import Profile
+from epochcast.regressor.pairs import Pair, at, gpu_names
 from epochcast.regressor.recipes import Recipe
 
 SHUFFLED = ("P1", "P2")
@@ -80,48 +77,19 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, families: bool =
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
 
 
-def out_of_fold(
+def fitted_without(
     pairs: Sequence[Pair],
     protocol: str,
     unfitted: Recipe,
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
-    also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
     families: bool = False,
-    stated: Callable[[Profile], Profile] = lambda profile: profile,
-) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
-    """Predict every test pair by a clone of the recipe that was fitted without its fold.
+) -> Iterator[tuple[Recipe, Rows]]:
+    """Yield for each fold of :func:`splits` a clone of the recipe that was fitted without it, and the fold's rows.
 
-    Args:
-        pairs: measured pairs.
-        protocol: a name of :data:`PROTOCOLS`.
-        unfitted: the recipe.
-        seed: as in :func:`splits`.
-        progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
-        also: called with each fitted recipe and the rows that it was fitted without: further rows need no second fit.
-        families: as in :func:`splits`.
-        stated: what a tested job says of itself; training knows all.
-
-    Returns:
-        Predicted seconds, NaN where the recipe has no answer; the fold of each pair, both of shape
-        (n,); the answers of a recipe that knows its own uncertainty, one per pair. Every pair is tested exactly once.
+    ``progress`` is called with (folds done, folds) before each; a slow recipe takes a minute for one.
     """
-    seconds = np.full(len(pairs), np.nan)
-    folds = np.empty(len(pairs), dtype=np.intp)
-    answers: list[Answers] = []
-    rows = list(splits(pairs, protocol, seed, families))
-    for fold, (train, test) in enumerate(rows):
-        progress(fold, len(rows))
-        recipe = clone(unfitted).fit(at(pairs, train))
-        held_out = [replace(pair, source=stated(pair.source)) for pair in at(pairs, test)]
-        folds[test] = fold
-        if hasattr(recipe, "answer"):  # one that knows the uncertainty of its answers
-            answers.append(recipe.answer(held_out))
-            seconds[test] = source_seconds(held_out) * np.exp(answers[-1].log_ratio)
-        else:
-            seconds[test] = recipe.predict(held_out)
-        also(recipe, test)
-    if not answers:
-        return seconds, folds, None
-    in_order = np.argsort(np.concatenate([test for _, test in rows]))
-    return seconds, folds, Answers.concatenate(answers)[in_order]
+    folds = list(splits(pairs, protocol, seed, families))
+    for done, (train, test) in enumerate(folds):
+        progress(done, len(folds))
+        yield clone(unfitted).fit(at(pairs, train)), test

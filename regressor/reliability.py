@@ -13,7 +13,7 @@ from epochcast.regressor.errors import InputError
 from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.pairs import Pair, actual_ratio, at, target_seconds
 from epochcast.regressor.profile import Profile
-from epochcast.regressor.protocols import Rows, out_of_fold
+from epochcast.regressor.protocols import Rows, fitted_without
 from epochcast.regressor.recipes import Recipe
 from epochcast.regressor.recipes.default import TYPE_UNKNOWN, DefaultRecipe
 from epochcast.regressor.scoring import FEWEST_ERRORS, score
@@ -41,8 +41,11 @@ def leave_out(
         def step(done: int, folds: int, of: str = protocol) -> None:
             progress(f"{of}: fit {done + 1} of {folds}")
 
+        seconds = np.full(len(pairs), np.nan)
         try:
-            seconds, *_ = out_of_fold(pairs, protocol, unfitted, progress=step, also=also, families=families)
+            for recipe, test in fitted_without(pairs, protocol, unfitted, progress=step, families=families):
+                seconds[test] = recipe.predict(at(pairs, test))
+                also(recipe, test)
         except InputError as error:
             refused = error
         else:
@@ -93,12 +96,11 @@ def measure_reliability(
             continue
         accuracy[protocol] = figures
         row, answers = np.concatenate(rows), Answers.concatenate(given)
-        answers = replace(answers, groups=groups[row])
         errors = answers.log_ratio - np.log(actual_ratio(pairs))[row]
         for cell in (name + end for name in cells for end in ("", TYPE_UNKNOWN)):
             here = np.flatnonzero(answers.cells == cell)
             if len(here) >= FEWEST_ERRORS:
-                intervals[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
+                intervals[cell] = ScaledInterval.of_errors(errors[here] / answers.scale[here], groups[row[here]], protocol)
     return accuracy, _with_all_cells(intervals)
 
 

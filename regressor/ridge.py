@@ -254,24 +254,16 @@ class BlockedRidge:
             scales += [_LEVELS[block]] * len(levels)
         return np.array(scales)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What was learnt in numbers; the covariance in single precision, which keeps six digits of a width."""
-        names = ("centre", "spread", "knots", "basis", "coefficients")
-        return {name: getattr(self, f"_{name}") for name in names} | {"covariance": self._covariance.astype(np.float32)}
-
     def state(self) -> dict[str, Any]:
-        """What was learnt in names, as JSON values."""
-        levels = {block: list(levels) for block, levels in self.levels_.items()}
-        return {"levels": levels, "noise": self.noise_}
+        """What was learnt; the covariance in single precision, which keeps six digits of a width."""
+        learnt = {name: value for name, value in vars(self).items() if name != "_families"}
+        return learnt | {"_covariance": self._covariance.astype(np.float32)}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The ridge of :meth:`state` and :meth:`arrays`."""
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        """The ridge of :meth:`state`."""
         ridge = cls()
-        ridge.levels_ = {block: {key: column for column, key in enumerate(keys)} for block, keys in state["levels"].items()}
-        ridge.noise_ = dict(state["noise"])
-        for name, array in arrays.items():
-            setattr(ridge, f"_{name}", array.astype(np.float64))
+        vars(ridge).update(state)
         return ridge
 
 

@@ -10,6 +10,7 @@ with k a Matérn 5/2 kernel of the source's statistics φ and x the log ratios o
 recorded have their own rows, and a new GPU those of GPUs like it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -51,21 +52,18 @@ _HALF_PERCENT = 0.005
 class TelemetryModel:
     """The fitted process and trees.
 
-    Args:
-        iterations: trees of CatBoost.
-
     Attributes:
         gpus: that were recorded.
         kinds: of arithmetic among the profiles; FP32 code teaches nothing about half precision.
         types: of the jobs.
-        workloads: (source, target) -> how many were recorded on both.
+        workloads: "source to target" -> how many were recorded on both.
     """
 
-    def __init__(self, iterations: int) -> None:
-        self._iterations = iterations
+    def fit(self, pairs: Sequence[Pair], rates: Sequence[MeasuredRate], iterations: int) -> Self:
+        """Fit on measured pairs with telemetry (:func:`has_telemetry`) and the rates at their ends, of busy time.
 
-    def fit(self, pairs: Sequence[Pair], rates: Sequence[MeasuredRate]) -> Self:
-        """Fit on measured pairs with telemetry (:func:`has_telemetry`) and the rates at their ends, of busy time."""
+        ``iterations``: trees of CatBoost.
+        """
         self._ridge = BlockedRidge().fit([rate._replace(log_rate=rate.log_rate - _roofline(rate.gpu)) for rate in rates])
         sources, targets = gpu_names(pairs)
         self.gpus = sorted({*sources.tolist(), *targets.tolist()})
@@ -83,7 +81,7 @@ class TelemetryModel:
             few = np.random.default_rng(0).choice(few, _MOST_ROWS, replace=False)
         weights = np.ones(len(pairs))
         weights[few] = self._fit_process(at(pairs, few), rest[few])
-        self._trees = boosted(self._rows(pairs), rest, weights, self._iterations)
+        self._trees = boosted(self._rows(pairs), rest, weights, iterations)
         return self
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
@@ -175,28 +173,15 @@ class TelemetryModel:
         return base
 
     def state(self) -> dict[str, Any]:
-        """What was learnt, but for the arrays, as JSON values."""
-        names = {name: getattr(self, name) for name in ("gpus", "kinds", "types")}
-        workloads = [[*gpus, count] for gpus, count in self.workloads.items()]
-        return names | {"workloads": workloads, "ridge": self._ridge.state()}
-
-    def arrays(self) -> dict[str, Any]:
-        """The fitted arrays."""
-        names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
-        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": array_of(self._trees)}
-        return own | {"ridge": self._ridge.arrays()}
+        """What was learnt."""
+        learnt = {name: value for name, value in vars(self).items() if name != "_factor"}
+        return learnt | {"_ridge": self._ridge.state(), "_trees": array_of(self._trees)}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """The model of :meth:`state` and :meth:`arrays`."""
-        model = cls(0)
-        for name in ("gpus", "kinds", "types"):
-            setattr(model, name, list(state[name]))
-        model.workloads = {(source, target): count for source, target, count in state["workloads"]}
-        model._ridge = BlockedRidge.restored(state["ridge"], arrays["ridge"])
-        for name in arrays.keys() - {"ridge"}:
-            setattr(model, f"_{name}", arrays[name])
-        model._trees = model_of(arrays["trees"])
+    def restored(cls, state: Mapping[str, Any]) -> Self:
+        """The model of :meth:`state`."""
+        model = cls()
+        vars(model).update(state, _ridge=BlockedRidge.restored(state["_ridge"]), _trees=model_of(state["_trees"]))
         model._factor_points()
         return model
 
@@ -245,10 +230,10 @@ def _roofline(gpu: Gpu) -> float:
     return float(np.log(gpu.effective_flops * gpu.memory_bandwidth)) / 2
 
 
-def _counts(pairs: Sequence[Pair]) -> dict[tuple[str, str], int]:
-    seen: dict[tuple[str, str], set[str | None]] = {}
+def _counts(pairs: Sequence[Pair]) -> dict[str, int]:
+    seen: dict[str, set[str | None]] = defaultdict(set)
     for pair in pairs:
-        seen.setdefault(pair.gpus, set()).add(pair.source.workload)
+        seen[" to ".join(pair.gpus)].add(pair.source.workload)
     return {gpus: len(workloads) for gpus, workloads in sorted(seen.items())}
 
 

@@ -28,7 +28,7 @@ class FitQuestion(Question):
     """What to fit the latency predictor to."""
 
     data: Annotated[list[Path], Option(metavar="PATH")] = Field(
-        min_length=1, description="CSV, a folder of profiles, or of traces with label files."
+        min_length=1, description="Profiles (a folder, *.json or *.jsonl), or a folder of traces with label files."
     )
     onto: Annotated[str | None, Option(metavar="MODEL")] = Field(
         None, description="Correct this model (a folder, or `default`) for a new GPU, with a few workloads measured on both."
@@ -88,13 +88,11 @@ class RegressorFit(Plugin):
     manual = """Fit the black-box latency predictor to profiles of several GPUs.
 
     \b
-    Example: epochcast fit regressor --data cloud_hw_trainpred.csv \\
-                 --out my-model
-             epochcast fit regressor --data traces/ --out my-model
+    Example: epochcast fit regressor --data traces/ --out my-model
              epochcast fit regressor --onto default \\
                  --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
              epochcast fit regressor --pipeline paper \\
-                 --data cloud_hw_trainpred.csv --out my-paper
+                 --data profiles/ --out my-paper
 
     A run of wandb, or any log, becomes a profile by `epochcast profile RUN --workload NAME > profiles/RUN.json`.
 

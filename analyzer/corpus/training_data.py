@@ -11,9 +11,9 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces.labels import read_label_file, read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.regressor import Catalog, Profile, load_corpus
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.precision import precision_of
-from epochcast.regressor.profile_json import profile_json, read_profile
+from epochcast.regressor.profile_json import profile_json, read_profile, read_profiles
 from epochcast.regressor.summary import summarise
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
@@ -22,7 +22,7 @@ _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
-    A path is a folder of traces (see `trace_profiles`), or what the regressor reads itself. Traces of a CPU, or of a GPU that
+    A path is a folder of traces (see `trace_profiles`), or of profiles, or a file of them. Traces of a CPU, or of a GPU that
     the catalogue lacks, are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming
     the file that is not what it must be.
     """
@@ -32,7 +32,7 @@ def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Pr
         if path.is_dir() and _traces(path):
             recorded += trace_profiles(path, catalog)
         else:
-            profiles += load_corpus(path)
+            profiles += read_profiles(path)
     reasons: dict[str, str] = {}
     for profile in recorded:
         try:

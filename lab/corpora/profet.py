@@ -9,8 +9,8 @@ Model, data set and batch size name a workload and group rows; they are never fe
 
 from pathlib import Path
 
-from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.profile import Profile
+from lab.corpora.csv_table import read_table
 
 SIGNATURE = ("instance_name", "epoch_latency")
 """Columns that identify this file."""

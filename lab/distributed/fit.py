@@ -97,7 +97,7 @@ def save_model(model: DistributedModel, folder: Path) -> None:
         "operators": _state(model.operators),
     }
     arrays = {name: family.trees.arrays() for name, family in model.operators.families.items()}
-    save(folder, DistributedManifest, state, arrays)
+    save(folder, DistributedManifest, state | arrays)
 
 
 def _state(model: OperatorModel) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lab.corpora  # noqa: F401 (makes them known)
 from epochcast.analyzer.cli import progress
-from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, note
+from lab.corpora import load_profiles
 from lab.evaluate.common.comparison import check_rows, compared, each_recipe, rows_options
 from lab.evaluate.latency.stated import STATED
 
@@ -61,7 +60,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
     catalog = load_catalog(asked.gpus)
 
     def read(paths: Sequence[Path]) -> list[Profile]:
-        profiles, left_out = load_training_data(paths, catalog)
+        profiles, left_out = load_profiles(paths, catalog)
         for sentence in left_out:
             note(f"{', '.join(map(str, paths))}: {sentence}")
         return profiles

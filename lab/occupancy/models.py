@@ -146,4 +146,4 @@ def save_predictor(predictor: OccupancyPredictor, folder: Path) -> None:
     }
     arrays: dict[str, Any] = {label: trees.trees.arrays() for label, trees in predictor.ratios.items()}
     arrays["peak_memory"] = {"trees": memory.trees.arrays()}
-    save(folder, OccupancyManifest, state, arrays)
+    save(folder, OccupancyManifest, state | arrays)

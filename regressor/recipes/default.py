@@ -30,8 +30,6 @@ Route = Literal["telemetry", "speeds", "specifications"]
 - ``specifications``: a GPU was never measured: its data sheet.
 """
 
-Members = Literal["stack", "ridge", "catboost"]
-
 
 @dataclass(eq=False, repr=False)
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,7 +42,6 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         iterations: trees of CatBoost.
-        members: which of them answer; one alone is for comparison.
 
     Attributes:
         ridge_, boosting_: the members.
@@ -53,7 +50,6 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     iterations: int = 300
-    members: Members = "stack"
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
         """Learn from measured pairs.
@@ -74,7 +70,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
         self.telemetry_ = None
         if len(recorded) > 1:
-            self.telemetry_ = TelemetryModel(self.iterations).fit(recorded, _rates(recorded, works))
+            self.telemetry_ = TelemetryModel().fit(recorded, _rates(recorded, works), self.iterations)
         return self
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
@@ -156,12 +152,16 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         there, back = np.split(self.boosting_.predict(both, thread_count=1), 2)
         # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
         measured = np.array([self.ridge_.knows_family(work, pair.source_gpu, pair.target_gpu) for pair, work in rows])
-        share = {"ridge": 0.0, "catboost": 1.0}.get(self.members, np.where(measured, 0.0, SHARE))
+        share = self._share(measured)
         mean = (1 - share) * ratios.mean + share * (there - back) / 2
         # Of a short step any part may be launches, which take as long on every GPU; neither step nor type shows which part. If
         # all parts are as likely, the log ratio is between 0 and this mean, and the square of the error a third of its square.
         waits = np.array([work.short for _, work in rows]) & ~measured
         return Ratios(mean, ratios.variance + waits * mean**2 / 3)
+
+    def _share(self, measured: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Of CatBoost in each answer, by whether the family was measured on both GPUs."""
+        return np.where(measured, 0.0, SHARE)
 
     def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
         """What the job of a pair may be, and how likely each is."""
@@ -183,25 +183,21 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return ("both new" if self._new(pair) == 2 else route) + ("" if pair.source.type else TYPE_UNKNOWN)
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, but for the arrays, as JSON values."""
+        """Return what was learnt; :meth:`get_params` is the caller's to keep next to it."""
         check_is_fitted(self, "ridge_")
+        telemetry = None if self.telemetry_ is None else self.telemetry_.state()
         return {
             "ridge": self.ridge_.state(),
+            "boosting": array_of(self.boosting_),
             "types": self.types_,
-            "telemetry": None if self.telemetry_ is None else self.telemetry_.state(),
+            "telemetry": telemetry,
         }
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
-        telemetry = {} if self.telemetry_ is None else {"telemetry": self.telemetry_.arrays()}
-        return {"ridge": self.ridge_.arrays(), "boosting": array_of(self.boosting_)} | telemetry
-
-    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Take :meth:`state` and :meth:`arrays`."""
-        self.ridge_ = BlockedRidge.restored(state["ridge"], arrays["ridge"])
-        self.boosting_, self.types_ = model_of(arrays["boosting"]), dict(state["types"])
-        stored = state["telemetry"]
-        self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, arrays["telemetry"])
+    def restore(self, state: Mapping[str, Any]) -> Self:
+        """Take :meth:`state`."""
+        self.ridge_, self.boosting_ = BlockedRidge.restored(state["ridge"]), model_of(state["boosting"])
+        self.types_, telemetry = state["types"], state["telemetry"]
+        self.telemetry_ = None if telemetry is None else TelemetryModel.restored(telemetry)
         return self
 
 

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from catboost import CatBoostRegressor
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -16,13 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from epochcast.regressor.boosting import array_of, model_of
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.features import exclude, paper_features
-from epochcast.regressor.gpus import FIGURES
 from epochcast.regressor.pairs import Pair, target_seconds
 from epochcast.regressor.trees import Trees
-
-Features = Literal["all", "dynamic", "static"]
-
-_STATIC = frozenset(f"{figure}_ratio" for figure in FIGURES)
 
 
 @dataclass(eq=False, repr=False)
@@ -30,14 +26,9 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
     """Fits one regressor on the paper's features (section III-C.1), less those that its exclusion rule drops (section III-A).
 
     Attributes:
-        features: ``dynamic`` are the source's metrics, ``static`` the source/target ratios of the GPUs' attributes (Table V).
-        latency: whether the source's epoch seconds, the paper's third kind of input, are included.
         columns_: the features that were used.
         excluded_: those that were not, with the reason (:func:`~epochcast.regressor.features.exclude`).
     """
-
-    features: Features = "all"
-    latency: bool = True
 
     @abstractmethod
     def _regressor(self) -> Any:
@@ -49,13 +40,8 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
         Raises:
             InputError: a profile has no epoch seconds, or the exclusion rule leaves nothing.
         """
-        table = paper_features(pairs)
-        chosen = [
-            column
-            for column in table.columns
-            if (self.latency if column == "latency" else self.features in ("all", "static" if column in _STATIC else "dynamic"))
-        ]
-        self.columns_, self.excluded_ = exclude(table[chosen])
+        table = self._table(pairs)
+        self.columns_, self.excluded_ = exclude(table)
         if not self.columns_:
             raise InputError(
                 f"none of {len(self.excluded_)} features is present in all {len(pairs)} pairs and differs between them; give "
@@ -64,10 +50,14 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
         self.regressor_ = self._regressor().fit(table[self.columns_].to_numpy(), target_seconds(pairs))
         return self
 
+    def _table(self, pairs: Sequence[Pair]) -> pd.DataFrame:
+        """The features to choose from."""
+        return paper_features(pairs)
+
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
         check_is_fitted(self)
-        seconds: NDArray[np.float64] = self.regressor_.predict(paper_features(pairs)[self.columns_].to_numpy())
+        seconds: NDArray[np.float64] = self.regressor_.predict(self._table(pairs)[self.columns_].to_numpy())
         return seconds
 
 
@@ -132,16 +122,13 @@ class PaperRecipe(RawSecondsRecipe):
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, but for the arrays, as JSON values."""
-        return {"columns": self.columns_, "seconds": self.seconds_}
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the fitted stack; :meth:`get_params` and :meth:`state` are the caller's to keep next to it."""
+        """Return what was learnt; :meth:`get_params` is the caller's to keep next to it."""
         stack = self.regressor_
-        return {"forest": stack.forest.arrays(), "meta": stack.meta.arrays(), "booster": array_of(stack.booster)}
+        trees = {"forest": stack.forest.arrays(), "meta": stack.meta.arrays(), "booster": array_of(stack.booster)}
+        return {"columns": self.columns_, "seconds": self.seconds_} | trees
 
-    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Take :meth:`state` and :meth:`arrays`."""
+    def restore(self, state: Mapping[str, Any]) -> Self:
+        """Take :meth:`state`."""
         self.columns_, self.seconds_ = state["columns"], tuple(state["seconds"])
-        self.regressor_ = Stack(Trees(**arrays["forest"]), model_of(arrays["booster"]), Trees(**arrays["meta"]))
+        self.regressor_ = Stack(Trees(**state["forest"]), model_of(state["booster"]), Trees(**state["meta"]))
         return self

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.regressor import load_corpus
 from epochcast.regressor.profile_json import profile_json
+from lab.corpora import load_corpus
 
 
 def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
@@ -34,7 +34,7 @@ def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
     assert fitted["rows"] == 2 * len(both) == 68
     assert fitted["metrics"] == ["gpu_utilization"]
     with np.load(tmp_path / "model" / "arrays.npz") as arrays:
-        assert {name.split(".")[0] for name in arrays} == {"forest", "booster", "meta"}  # CatBoost's trees are among them
+        assert {name.split(".")[1] for name in arrays} == {"forest", "booster", "meta"}  # CatBoost's trees are among them
     errors = []
     for number, jobs in list(enumerate(both.values()))[::12]:
         asked = tmp_path / "data" / f"{number}-P100 PCIe 16GB.json"

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
-from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.recipes import DefaultRecipe
+from lab.corpora import load_corpus
 from lab.rivals.latency.prior import prior_log_ratio
 
 

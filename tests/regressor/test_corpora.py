@@ -6,11 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.regressor import Catalog, InputError, Profile, load_corpus
-from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
+from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
-from epochcast.regressor.profile_json import profile_json
+from epochcast.regressor.profile_json import profile_json, read_profiles
+from lab.corpora import load_corpus
+from lab.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 
 
 @pytest.fixture
@@ -55,8 +56,6 @@ def test_bad_value(tmp_path: Path, table: pd.DataFrame, column: str, value: obje
 
 
 def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="no training data at"):
-        load_corpus(tmp_path / "none.csv")
     table.drop(columns=["utilization_gpu_mean", "model"]).to_csv(tmp_path / "short.csv")
     with pytest.raises(InputError, match=r"lacks 2 columns \(model, utilization_gpu_mean"):
         load_corpus(tmp_path / "short.csv")
@@ -83,8 +82,8 @@ def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Cal
         (tmp_path / f"{number}.json").write_text(json.dumps(profile_json(profile)))
     lines = tmp_path / "all.jsonl"
     lines.write_text("\n\n".join(json.dumps(profile_json(profile)) for profile in profiles))
-    assert load_corpus(tmp_path) == load_corpus(lines) == profiles
-    assert load_corpus(tmp_path / "0.json") == profiles[:1]
+    assert read_profiles(tmp_path) == read_profiles(lines) == profiles
+    assert read_profiles(tmp_path / "0.json") == profiles[:1]
 
 
 RATES = """source,group,precision,gpu,batch,rate,unit,work,power_mean
@@ -126,24 +125,19 @@ def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile]
 
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
     with pytest.raises(InputError, match=r"holds no profile: a folder holds \*\.json"):
-        load_corpus(tmp_path)
+        read_profiles(tmp_path)
+    with pytest.raises(InputError, match="no training data at"):
+        read_profiles(tmp_path / "none.csv")
     for text in ("{", "[" * 100_000):  # nested too deep
         (tmp_path / "a.json").write_text(text)
         with pytest.raises(InputError, match=r"a\.json is not a profile"):
-            load_corpus(tmp_path)
+            read_profiles(tmp_path)
     (tmp_path / "a.jsonl").write_text(json.dumps(profile_json(make_profile())) + "\n{}")
     with pytest.raises(InputError, match=r"line 2 of .* is not a profile: the profile's schema is None"):
-        load_corpus(tmp_path / "a.jsonl")
+        read_profiles(tmp_path / "a.jsonl")
     (tmp_path / "b.jsonl").write_text("\n")
     with pytest.raises(InputError, match="holds no profile"):
-        load_corpus(tmp_path / "b.jsonl")
-
-
-def test_public_file_holds_no_trap(public_profiles: list[Profile]) -> None:
-    assert len(public_profiles) == 433
-    assert {profile.gpu for profile in public_profiles} == {"T4", "A10G", "V100 SXM2 16GB", "P100 PCIe 16GB"}
-    assert len({profile.workload for profile in public_profiles}) == 129
-    assert len({profile.group for profile in public_profiles}) == 7
+        read_profiles(tmp_path / "b.jsonl")
 
 
 def test_seconds_of_steps_and_of_epochs_make_no_pair(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:

@@ -63,7 +63,7 @@ def test_a_damaged_model_is_refused(model: Path, damage: Callable[[Path], object
 def test_arrays_that_would_not_be_read_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_folder, "_LIMIT", 100)
     with pytest.raises(InputError, match=r"takes \d+ bytes, more than 100; train again, on less data"):
-        model_folder.save(tmp_path / "m", RegressorManifest, {}, {"some.thing": np.arange(3)})
+        model_folder.save(tmp_path / "m", RegressorManifest, {"some": {"thing": np.arange(3)}})
     assert not list(tmp_path.iterdir())
 
 
@@ -72,7 +72,7 @@ def test_the_same_model_is_the_same_bytes_and_names_the_version_that_wrote_it(tm
     state = {key: value for key, value in stored.items() if key not in model_folder.Manifest.model_fields}
     arrays = {"some": {"thing": np.arange(3)}}
     for folder in (tmp_path / "m", tmp_path / "n"):
-        model_folder.save(folder, RegressorManifest, state | {"schema": RegressorManifest.SCHEMA}, arrays)
+        model_folder.save(folder, RegressorManifest, state | arrays)
     manifest, again = model_folder.load(tmp_path / "m", RegressorManifest)
     assert manifest.epochcast == __version__ and np.array_equal(again["some"]["thing"], arrays["some"]["thing"])
     for name in (MANIFEST, ARRAYS):

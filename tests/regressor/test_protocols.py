@@ -5,7 +5,8 @@ import pytest
 
 from epochcast.regressor import InputError
 from epochcast.regressor.pairs import Pair
-from epochcast.regressor.protocols import PROTOCOLS, out_of_fold, splits
+from epochcast.regressor.protocols import PROTOCOLS, splits
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.rivals.latency.baselines import PairMedian
 
 

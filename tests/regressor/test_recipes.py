@@ -150,7 +150,7 @@ def test_there_and_back_is_where_it_began(
 
 def test_what_is_restored_answers_alike(fitted: DefaultRecipe, by_rates: DefaultRecipe, pairs: list[Pair]) -> None:
     for recipe in (fitted, by_rates):
-        again = DefaultRecipe(**recipe.get_params()).restore(recipe.state(), recipe.arrays())
+        again = DefaultRecipe(**recipe.get_params()).restore(recipe.state())
         assert np.array_equal(again.predict(pairs), recipe.predict(pairs))
         assert np.allclose(again.answer(pairs).scale, recipe.answer(pairs).scale, rtol=1e-4)
 

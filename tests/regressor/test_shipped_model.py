@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_corpus
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.scoring import score
+from lab.corpora import load_corpus
 
 
 def test_is_small_and_predicts_for_every_gpu(

@@ -13,7 +13,7 @@ from epochcast.regressor.telemetry import TelemetryModel, has_telemetry, statist
 
 @pytest.fixture(scope="module")
 def model(pairs: list[Pair]) -> TelemetryModel:
-    return TelemetryModel(20).fit(pairs, _rates(pairs, _works(pairs)))
+    return TelemetryModel().fit(pairs, _rates(pairs, _works(pairs)), 20)
 
 
 def unlike(profile: Profile) -> Profile:
@@ -51,7 +51,7 @@ def test_an_outlier_does_not_bend_its_neighbours(pairs: list[Pair], model: Telem
         replace(pair, target_s=10 * (pair.target_s or 0)) if one else pair for pair, one in zip(pairs, ones, strict=True)
     ]
     others = [pair for pair in pairs if pair.source.workload != "0.5"]
-    error = TelemetryModel(20).fit(stalled, _rates(stalled, _works(stalled))).compare(others).mean - np.log(
+    error = TelemetryModel().fit(stalled, _rates(stalled, _works(stalled)), 20).compare(others).mean - np.log(
         actual_ratio(others)
     )
     assert np.median(np.abs(error)) < 0.04
@@ -62,6 +62,6 @@ def test_no_training_profile_stands_among_the_inducing_points(model: TelemetryMo
 
 
 def test_what_is_restored_answers_alike(model: TelemetryModel, pairs: list[Pair]) -> None:
-    again = TelemetryModel.restored(model.state(), model.arrays())
+    again = TelemetryModel.restored(model.state())
     assert np.array_equal(again.compare(pairs).mean, model.compare(pairs).mean)
     assert (again.gpus, again.kinds, again.types, again.workloads) == (model.gpus, model.kinds, model.types, model.workloads)

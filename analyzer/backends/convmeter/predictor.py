@@ -180,8 +180,8 @@ class ConvNetPredictor:
         Raises:
             InputError: the folder holds something else or cannot be written.
         """
-        arrays = {str(number): {phase: form.fitted for phase, form in forms.items()} for number, forms in enumerate(self.forms)}
-        save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
+        fitted = {str(number): {phase: form.fitted for phase, form in of.items()} for number, of in enumerate(self.forms)}
+        save(folder, ConvmeterManifest, {"cells": self.cells, **fitted})
 
     @classmethod
     def load(cls, folder: Path = SHIPPED) -> ConvNetPredictor:

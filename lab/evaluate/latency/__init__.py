@@ -14,11 +14,12 @@ from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.pairs import Pair, at, make_pairs, source_seconds, target_seconds
 from epochcast.regressor.predictor import LatencyPredictor
 from epochcast.regressor.profile import Profile
-from epochcast.regressor.protocols import SHUFFLED, out_of_fold
+from epochcast.regressor.protocols import SHUFFLED
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.recipes.paper import RawSecondsRecipe
 from epochcast.regressor.reliability import measure_reliability
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
 from lab.evaluate.latency.stated import STATED
 from lab.rivals.latency import RECIPES

@@ -58,7 +58,9 @@ def fold_wise(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: 
             of_cell = (answers.cells == cell) & np.isfinite(log_error)
             here, others = np.flatnonzero((folds == fold) & of_cell), np.flatnonzero((folds != fold) & of_cell)
             if here.size and others.size:
-                interval = ScaledInterval.of_errors(log_error[others], answers[others], "other folds")
+                interval = ScaledInterval.of_errors(
+                    log_error[others] / answers.scale[others], answers.groups[others], "other folds"
+                )
                 widths[here] = interval.multiple * answers.scale[here]
     return widths
 

@@ -8,8 +8,9 @@ minutes for one shuffle (`paper.py`). P1 leaks (`paper.py` shows it). Some minut
 
 from collections.abc import Iterator
 
-from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor import load_catalog
 from epochcast.regressor.pairs import make_pairs
+from lab.corpora import load_corpus
 from lab.evaluate.latency import Evaluation, evaluate
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import DATA

@@ -15,9 +15,9 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import FEWEST, Calibration
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.pairs import Pair, actual_ratio, at
-from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import score
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.rivals.latency.prior import prior_log_ratio
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import PublicPairs

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor import load_catalog
 from epochcast.regressor.energy import mean_power, predict_energy, predict_power
 from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.prediction import Prediction
-from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import conformal_quantile, score
+from lab.corpora import load_corpus
 from lab.evaluate.latency.interval_scores import fold_wise
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.speed.page import markdown_table, options
 from lab.speed.regressor.public_pairs import DATA, PublicPairs
 

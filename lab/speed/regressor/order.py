@@ -15,7 +15,7 @@ from itertools import permutations, product
 import numpy as np
 
 from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate, likely_precisions
@@ -24,6 +24,7 @@ from epochcast.regressor.profile_json import read_profile
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import score
+from lab.corpora import load_corpus
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import DATA, RATES
 

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epochcast.regressor import Gpu, load_catalog, load_corpus
+from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.pairs import source_seconds
 from epochcast.regressor.scoring import Scores, score
 from lab.campaign.networks import NETWORKS, build
+from lab.corpora import load_corpus
 from lab.rivals.latency import RECIPES
 from lab.rivals.paleo import PERCENT_OF_PEAK, Layer, predict_forward_seconds, predict_step_seconds
 from lab.speed.page import REGRESSOR, markdown_table, options, publish

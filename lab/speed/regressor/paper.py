@@ -8,6 +8,7 @@ Table VI is `paleo.py`.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,19 +17,19 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
-from epochcast.regressor.protocols import out_of_fold, splits
+from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
-from epochcast.regressor.recipes.paper import Features, RawSecondsRecipe
 from epochcast.regressor.scoring import score
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.figures.scatter import scatter_figure
 from lab.rivals.latency import RECIPES
-from lab.rivals.latency.single_models import RandomForestRecipe
+from lab.rivals.latency.single_models import RandomForestRecipe, SomeFeatures
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts
 from lab.speed.regressor.public_pairs import FIGURES, PROTOCOLS, SEED, PublicPairs
 
 MODELS = ("paper", "default")
 SINGLE_MODELS = ("random-forest", "catboost", "hist-gradient-boosting", "forest-catboost-mean", "default")
-FEATURES: tuple[Features, ...] = ("dynamic", "static", "all")
+FEATURES = ("dynamic", "static", "all")
 LONG_S = 30.0
 RESAMPLES = 4000
 
@@ -72,6 +73,11 @@ def _source(pair: Pair) -> Measurement:
     return pair.source_gpu.name, float(pair.source.epoch_s or np.nan)
 
 
+@dataclass(eq=False, repr=False)
+class StackOfSome(SomeFeatures, PaperRecipe):
+    """The stack on a part of the features."""
+
+
 class InOrder(PaperRecipe):
     """The stack with scikit-learn's default inner folds: in the order of the pairs, so that each leaves whole models out."""
 
@@ -112,9 +118,10 @@ def ablation_features(data: PublicPairs) -> Iterator[str]:
     yield ""
     rows = []
     for protocol in PROTOCOLS:
-        stack: list[type[PaperRecipe | RandomForestRecipe]] = [PaperRecipe] if protocol in ("P1", "P2") else []
-        recipes: list[RawSecondsRecipe] = [recipe(features) for recipe in (*stack, RandomForestRecipe) for features in FEATURES]
-        recipes += [RandomForestRecipe(features, latency=False) for features in FEATURES]
+        kinds: list[type[StackOfSome | RandomForestRecipe]] = [StackOfSome] if protocol in ("P1", "P2") else []
+        kinds.append(RandomForestRecipe)
+        recipes = [kind(features=features) for kind in kinds for features in FEATURES]
+        recipes += [RandomForestRecipe(features=features, latency=False) for features in FEATURES]
         for recipe in recipes:
             model = "`paper`" if isinstance(recipe, PaperRecipe) else "`random-forest`"
             features = f"{recipe.features}, latency" if recipe.latency else recipe.features

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from epochcast import regressor
 from epochcast.common.files import write_whole
-from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor import load_catalog
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
-from epochcast.regressor.protocols import out_of_fold, splits
+from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import Recipe
 from epochcast.regressor.scoring import score
+from lab.corpora import load_corpus
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.speed.page import SHARED
 
 DATA = SHARED / "black_box" / "cloud_hw_trainpred.csv"

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from epochcast.analyzer.jobs.prices import Instance, Market, load_instances
 from epochcast.analyzer.jobs.rank import Objective
 from epochcast.regressor import load_catalog
-from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
 from lab.evaluate.latency.fastest_gpu import MeasuredProfile, measured_profiles
+from lab.evaluate.latency.out_of_fold import out_of_fold
 from lab.rivals.latency import RECIPES
 from lab.rivals.latency.prior import PriorRecipe
 from lab.speed.page import RECOMMENDATION, markdown_table, part_options, publish_parts

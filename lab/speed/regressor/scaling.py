@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from epochcast.regressor import Catalog, Gpu, Profile, load_catalog, load_corpus
-from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
-from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes import DefaultRecipe, Recipe
+from epochcast.regressor import Catalog, Gpu, Profile, load_catalog
+from epochcast.regressor.pairs import Pair, actual_ratio, at, make_pairs
+from epochcast.regressor.protocols import fitted_without
+from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scaling import GpuCountScaling, doublings
 from epochcast.regressor.scoring import conformal_quantile
+from lab.corpora import load_corpus
 from lab.evaluate.latency.interval_scores import score_intervals
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import RATES
@@ -164,17 +165,16 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Fit
     groups = np.array([pair.source.group for pair, _ in moved])
     error, scale = np.full((2, len(moved)), np.nan)
 
-    def ask(recipe: Recipe, test: np.ndarray) -> None:
+    scaled = np.full(len(at_equal), np.nan)
+    for recipe, test in fitted_without(at_equal, "P3", DefaultRecipe()):
         assert isinstance(recipe, DefaultRecipe)
-        rows = np.flatnonzero(groups == at_equal[test[0]].source.group)
-        if not rows.size:  # a group that ran on one number of GPUs
-            return
-        answers = recipe.answer([moved[row][0] for row in rows.tolist()])
-        error[rows], scale[rows] = answers.log_ratio, answers.scale
-
-    _, _, answers = out_of_fold(at_equal, "P3", DefaultRecipe(), also=ask)
-    assert answers is not None
-    scaled = (answers.log_ratio - np.log(actual_ratio(at_equal))) / answers.scale
+        asked = at(at_equal, test)
+        answers = recipe.answer(asked)
+        scaled[test] = (answers.log_ratio - np.log(actual_ratio(asked))) / answers.scale
+        rows = np.flatnonzero(groups == asked[0].source.group)
+        if rows.size:  # else a group that ran on one number of GPUs
+            answers = recipe.answer([moved[row][0] for row in rows.tolist()])
+            error[rows], scale[rows] = answers.log_ratio, answers.scale
     of_equal = np.array([pair.source.group for pair in at_equal])
     multiple = {group: conformal_quantile(scaled[of_equal != group]) for group in set(groups.tolist())}
     width = np.array([multiple[group] for group in groups.tolist()]) * scale

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.regressor import LatencyPredictor, load_catalog, load_corpus
+from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.predictor import SHIPPED
+from lab.corpora import load_corpus
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.processes import machine
 from lab.speed.regressor.public_pairs import DATA, RATES

@@ -46,7 +46,7 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
         (["predict", "run.json", "--pipeline", "magic"], "'magic' is not one of"),
         (
             ["predict", "run.json", "--model", "model"],
-            "`epochcast fit regressor --pipeline paper`); this version reads 'epochcast.regressor/v8'",
+            "`epochcast fit regressor --pipeline paper`); this version reads 'epochcast.regressor/v9'",
         ),
         (
             ["fit", "regressor", "--onto", "model", "--data", "data", "--out", "new"],
@@ -54,7 +54,7 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
         ),
         (
             ["predict", "run.json", "--pipeline", "paper", "--model", "{shipped}"],
-            "`epochcast fit regressor`); this version reads 'epochcast.regressor.paper/v4'",
+            "`epochcast fit regressor`); this version reads 'epochcast.regressor.paper/v5'",
         ),
         (["predict", "run.json", "--pipeline", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (

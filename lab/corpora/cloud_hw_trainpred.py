@@ -14,8 +14,8 @@ The nvidia-smi statistics become base units under our metric names. Left out, ea
 
 from pathlib import Path
 
-from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.profile import Profile
+from lab.corpora.csv_table import read_table
 
 SIGNATURE = ("Instances", "one_epoch_average_second")
 """Columns that identify this file."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epochcast.regressor.corpora.csv_table import read_table
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.job_types import JobType, job_type_of
 from epochcast.regressor.precision import PRECISIONS
 from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
+from lab.corpora.csv_table import read_table
 
 SIGNATURE = ("work", "rate")
 """Columns that identify this file."""
