@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import Rows, TelemetryError, TelemetrySource
+from epochcast.analyzer.telemetry import SILENT_S, Rows, TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import FilesSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -50,7 +51,7 @@ class FilesSource(TelemetrySource):
                 if not path.is_file() or self._seen.get(path) == (stat.st_size, stat.st_mtime_ns):
                     continue
                 self._seen[path] = (stat.st_size, stat.st_mtime_ns)
-                if (rows := self._read(path)) is not None:
+                if (rows := self._read(path, time.time() - stat.st_mtime)) is not None:
                     fresh.append(rows)
             except (InputError, OSError) as error:
                 self._failures.append(str(error))
@@ -64,16 +65,16 @@ class FilesSource(TelemetrySource):
         failures, self._failures = self._failures, []
         return TelemetryError("; ".join(failures))
 
-    def _read(self, path: Path) -> Rows | None:
+    def _read(self, path: Path, age_s: float) -> Rows | None:
         # pandas and pyarrow: only where files are read.
         from epochcast.analyzer.traces.trace import check_telemetry, read_trace
 
         trace = check_telemetry(read_trace(path), path.name)
-        time = trace.time
-        kept = time > self._newest.get(path, -np.inf)
+        times = trace.time
+        kept = times > self._newest.get(path, -np.inf)
         if not kept.any():
             return None
-        self._newest[path] = float(time[-1])
+        self._newest[path] = float(times[-1])
         place = self._settings
         device = GpuDevice(
             uuid=trace.uuid or f"file-{path.stem}",
@@ -85,6 +86,6 @@ class FilesSource(TelemetrySource):
             static=dict(trace.static),
             **place.rented,
         )
-        step_s = round(float(np.median(np.diff(time))), 6) if time.size > 1 else 0.1
+        step_s = round(float(np.median(np.diff(times))), 6) if times.size > 1 else 0.1
         values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}
-        return Rows(device, time[kept], values, 1 / step_s if step_s > 0 else 10.0)
+        return Rows(device, times[kept], values, 1 / step_s if step_s > 0 else 10.0, ended=age_s > SILENT_S)

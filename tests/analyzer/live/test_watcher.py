@@ -232,6 +232,15 @@ def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, c
     assert after.epochs_seen >= before.epochs_seen
 
 
+def test_a_finished_file_is_searched_as_a_whole(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    """Of four epochs: searches while it is read do not yet agree."""
+    hand = Hand(store, catalog, Scripted())
+    hand.tell("a", rows(trace, 0, 600))
+    hand.tell("a", replace(rows(trace, 0, 600, "GPU-2"), ended=True))
+    found = [hand.watcher.reports[uuid].detection.verdict for uuid in (UUID, "GPU-2")]
+    assert (found, hand.watcher.health.gpus) == (["none", "epochs"], 1)
+
+
 def record(start: float, end: float) -> EpochRecord:
     return EpochRecord(start, end, 0.9, 0.0)
 
