@@ -224,7 +224,7 @@ class _Search:
         """
         period = period_s / self.seconds_of(clocks.wall(self.clock.time))
         known = again(self.grid, period)
-        parts = (bounded(self.grid, track) for track in within(self.grid, self.samples(outer)))
+        parts = (bounded(self.grid, track) for track in within(self.grid, self.samples(outer), np.array([period])))
         for boundaries, match in parts if known is None else [known]:
             usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
             if same(usual, period):
@@ -265,7 +265,7 @@ def _named(
     shown = next((each for each in searches if each.clock.name == "wall"), search)
     inner = (
         shown.clock.to_wall(shown.grid.reading(refined(shown.grid.values, track, shown.grid.lag)))
-        for track in within(shown.grid, shown.samples(boundaries))
+        for track in within(shown.grid, shown.samples(boundaries), shown.cycle.curves["candidate_period"] / shown.grid.step)
     )
     return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
 
@@ -345,5 +345,5 @@ def _second(grid: Grid, first: TrackedCycle) -> TrackedCycle | None:
     rest = remainder(grid, first.boundaries)
     if rest is None or not any(rest.folding.evidence(period) >= OUTER for period in rest.folding.peaks()[:1]):
         return None
-    second = find(rest)
+    second = find(rest, first.period)
     return second if second is not None and drifts(first.boundaries, second.boundaries) else None
