@@ -198,12 +198,8 @@ class Watcher:
                 before, known = self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known, pipeline=self._pipeline)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
-        if rows.ended:
-            self._close(gpu, gpu.watch)
-
-    def _close(self, gpu: _Gpu, watch: GpuWatch) -> None:
-        self._note(gpu, watch, watch.close())
-        gpu.watch, gpu.written = None, -np.inf
+        if rows.ended:  # another file of the GPU may follow within the minute
+            gpu.heard -= SILENT_S - _HANDOVER_S
 
     def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:
         """What a detector knows now, to be written."""
@@ -231,7 +227,8 @@ class Watcher:
             if now - gpu.heard > SILENT_S:
                 gpu.stored = None  # the store may forget it
                 if gpu.watch is not None:
-                    self._close(gpu, gpu.watch)
+                    self._note(gpu, gpu.watch, gpu.watch.close())
+                    gpu.watch, gpu.written = None, -np.inf
 
     def _write(self, now: float) -> None:
         if self._store.generation != self._generation:  # an empty file took the place of a damaged one

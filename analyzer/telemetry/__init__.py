@@ -33,7 +33,7 @@ class Rows:
         values: metric of the catalogue -> (n,) base units, NaN where there is no reading.
         hertz: samples per second of the source.
         owners: processes on the GPU; None where the source was not queried this time.
-        ended: whether nothing has been written after them for `SILENT_S`.
+        ended: whether the source has written nothing more for `SILENT_S`.
     """
 
     device: GpuDevice

@@ -345,5 +345,5 @@ def _second(grid: Grid, first: TrackedCycle) -> TrackedCycle | None:
     rest = remainder(grid, first.boundaries)
     if rest is None or not any(rest.folding.evidence(period) >= OUTER for period in rest.folding.peaks()[:1]):
         return None
-    second = find(rest, first.period)
+    second = find(rest)
     return second if second is not None and drifts(first.boundaries, second.boundaries) else None

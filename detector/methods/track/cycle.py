@@ -96,21 +96,14 @@ class _Hypothesis:
         return self.folded + TRACKED * self.tracked
 
 
-def find(grid: Grid, beside: float | None = None) -> TrackedCycle | None:
-    """The best cycle of a grid, however unsure; None if nothing repeats.
-
-    Args:
-        grid: that is searched.
-        beside: seconds of the clock of another job's cycle; what that explains is none of this one.
-    """
+def find(grid: Grid) -> TrackedCycle | None:
+    """The best cycle of a grid, however unsure; None if nothing repeats."""
     folding, values = grid.folding, grid.values[:, :: grid.over]
     folded = _folds(folding)
     # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
     long = [each.period * grid.over for each in folded if each.period >= FEWEST_READINGS]
     tracks = [track for period in long if (track := follow(_middle(grid.values, period), period)) is not None]
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
-    if beside is not None:
-        hypotheses = [each for each in hypotheses if not _explains(each.period * grid.over * grid.step / beside)]
     if not hypotheses:
         return None
     best = _chosen(hypotheses)
@@ -301,11 +294,6 @@ def _is_multiple(ratio: float) -> bool:
     return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
-def _explains(ratio: float) -> bool:
-    """Whether a cycle explains another one of so many times its period: itself, its steps, a fraction or a multiple."""
-    return ratio < 1 / STEPS or same(ratio, 1.0) or _is_multiple(max(ratio, 1 / ratio))
-
-
 def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]], uneven: Grid | None) -> float:
     """The evidence [nats] of a period that the best one does not explain: none if that is the same, a multiple, or its steps.
 
@@ -314,7 +302,7 @@ def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]
         ratio: of it to the best one.
         rests: what the best one leaves, taken away as an even cycle or along its track; see `Folding.without`.
     """
-    if _explains(ratio):
+    if ratio < 1 / STEPS or same(ratio, 1.0) or _is_multiple(max(ratio, 1 / ratio)):
         return 0.0
     left = rival.folded
     for rest, scale in rests:
