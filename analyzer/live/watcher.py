@@ -17,7 +17,7 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherR
 from epochcast.analyzer.live.known_epochs import KNOWN, News, superseded
 from epochcast.analyzer.live.polling import Polled, Polling
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetrySource
+from epochcast.analyzer.telemetry import SILENT_S, NodeReport, Rows, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.regressor import Catalog
 from epochcast.regressor.pipelines import Pipeline
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 # Seconds between two writes to the store; a GPU with nothing new but samples is written every so many.
 _WRITE_S, _REPORT_S = 1.0, 5.0
 
-# A GPU that is silent for so long: another source may report it; its detector is dropped.
-_HANDOVER_S, _SILENT_S = 60.0, 600.0
+# A GPU that is silent for so long: another source may report it.
+_HANDOVER_S = 60.0
 
 _PRUNE_S = 600.0
 
@@ -198,6 +198,8 @@ class Watcher:
                 before, known = self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known, pipeline=self._pipeline)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
+        if rows.ended:  # another file of the GPU may follow within the minute
+            gpu.heard -= SILENT_S - _HANDOVER_S
 
     def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:
         """What a detector knows now, to be written."""
@@ -222,7 +224,7 @@ class Watcher:
     def _let_go(self, now: float) -> None:
         """Close detectors that hear nothing any more, and free their memory; a new one will go on from what the store has."""
         for gpu in self._gpus.values():
-            if now - gpu.heard > _SILENT_S:
+            if now - gpu.heard > SILENT_S:
                 gpu.stored = None  # the store may forget it
                 if gpu.watch is not None:
                     self._note(gpu, gpu.watch, gpu.watch.close())
@@ -233,7 +235,7 @@ class Watcher:
             self._generation = self._store.generation
             for gpu in self._gpus.values():
                 gpu.stored = None
-                if gpu.report is not None and now - gpu.heard <= _SILENT_S:
+                if gpu.report is not None and now - gpu.heard <= SILENT_S:
                     gpu.news = News(gpu.report.epochs) + (gpu.news or News())
         due = [
             gpu
@@ -286,7 +288,8 @@ def _in_turns(data: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
         return
     for first in range(0, data.time.size, _TURN_ROWS):
         piece = slice(first, first + _TURN_ROWS)
-        yield replace(data, time=data.time[piece], values={name: column[piece] for name, column in data.values.items()})
+        values = {name: column[piece] for name, column in data.values.items()}
+        yield replace(data, time=data.time[piece], values=values, ended=data.ended and piece.stop >= data.time.size)
 
 
 def _change(gpu: _Gpu) -> GpuChange:

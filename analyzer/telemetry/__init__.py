@@ -19,6 +19,10 @@ class TelemetryError(ConnectionError):
     """A source did not answer, or not as expected; one sentence. The watcher counts it and polls again later."""
 
 
+SILENT_S = 600.0
+"""A GPU of which nothing has come for so long is searched as a whole, and its detector is dropped."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """New samples of one GPU.
@@ -29,6 +33,7 @@ class Rows:
         values: metric of the catalogue -> (n,) base units, NaN where there is no reading.
         hertz: samples per second of the source.
         owners: processes on the GPU; None where the source was not queried this time.
+        ended: whether the source has written nothing more for `SILENT_S`.
     """
 
     device: GpuDevice
@@ -36,6 +41,7 @@ class Rows:
     values: Mapping[str, NDArray[np.float64]]
     hertz: float
     owners: tuple[Owner, ...] | None = None
+    ended: bool = False
 
 
 @dataclass(frozen=True)

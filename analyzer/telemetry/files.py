@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import Rows, TelemetryError, TelemetrySource
+from epochcast.analyzer.telemetry import SILENT_S, Rows, TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import FilesSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -54,7 +55,7 @@ class FilesSource(TelemetrySource):
                 if not path.is_file() or self._seen.get(path) == (stat.st_size, stat.st_mtime_ns):
                     continue
                 self._seen[path] = (stat.st_size, stat.st_mtime_ns)
-                fresh += self._read(path)
+                fresh += self._read(path, time.time() - stat.st_mtime)
             except (InputError, OSError) as error:
                 self._failures.append(str(error))
         for path in self._seen.keys() - set(map(Path, names)):
@@ -67,20 +68,20 @@ class FilesSource(TelemetrySource):
         failures, self._failures = self._failures, []
         return TelemetryError("; ".join(failures))
 
-    def _read(self, path: Path) -> list[Rows]:
+    def _read(self, path: Path, age_s: float) -> list[Rows]:
         # pandas and pyarrow: only where files are read.
         from epochcast.analyzer.traces.trace import check_telemetry, read_traces
 
         traces = [check_telemetry(trace, path.name) for trace in read_traces(path)]
-        return [rows for trace in traces if (rows := self._give(trace, path, len(traces))) is not None]
+        return [rows for trace in traces if (rows := self._give(trace, path, len(traces), age_s)) is not None]
 
-    def _give(self, trace: Trace, path: Path, gpus: int) -> Rows | None:
+    def _give(self, trace: Trace, path: Path, gpus: int, age_s: float) -> Rows | None:
         label = path.stem if gpus == 1 else f"{path.stem} {trace.label}"
-        time = trace.time
-        kept = time > self._newest.get((path, label), -np.inf)
+        times = trace.time
+        kept = times > self._newest.get((path, label), -np.inf)
         if not kept.any():
             return None
-        self._newest[path, label] = float(time[-1])
+        self._newest[path, label] = float(times[-1])
         device = GpuDevice(
             uuid=trace.uuid or f"file-{label}",
             label=label,
@@ -91,6 +92,6 @@ class FilesSource(TelemetrySource):
             static=dict(trace.static),
             **self._settings.rented,
         )
-        step_s = round(float(np.median(np.diff(time))), 6) if time.size > 1 else 0.1
+        step_s = round(float(np.median(np.diff(times))), 6) if times.size > 1 else 0.1
         values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}
-        return Rows(device, time[kept], values, 1 / step_s if step_s > 0 else 10.0)
+        return Rows(device, times[kept], values, 1 / step_s if step_s > 0 else 10.0, ended=age_s > SILENT_S)

@@ -213,7 +213,7 @@ class _Search:
         """
         period = period_s / self.seconds_of(clocks.wall(self.clock.time))
         known = again(self.grid, period)
-        parts = (bounded(self.grid, track) for track in within(self.grid, self.samples(outer)))
+        parts = (bounded(self.grid, track) for track in within(self.grid, self.samples(outer), np.array([period])))
         for boundaries, match in parts if known is None else [known]:
             usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
             if same(usual, period):
@@ -254,7 +254,7 @@ def _named(
     shown = next((each for each in searches if each.clock.name == "wall"), search)
     inner = (
         shown.clock.to_wall(shown.grid.reading(refined(shown.grid.values, track, shown.grid.lag)))
-        for track in within(shown.grid, shown.samples(boundaries))
+        for track in within(shown.grid, shown.samples(boundaries), shown.cycle.curves["candidate_period"] / shown.grid.step)
     )
     return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
 

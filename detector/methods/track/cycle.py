@@ -108,9 +108,9 @@ def find(grid: Grid) -> TrackedCycle | None:
         return None
     best = _chosen(hypotheses)
     rests = [folding.without(best.period)]
-    if best.track is not None and (uneven := remainder(grid, best.track.boundaries * np.float64(best.track.size))) is not None:
-        rests.append((uneven.folding, 1))
-    rival = max(_left(each, each.period / best.period, rests) for each in hypotheses)
+    uneven = None if best.track is None else remainder(grid, best.track.boundaries * np.float64(best.track.size))
+    rests += [] if uneven is None else [(uneven.folding, 1)]
+    rival = max(_left(each, each.period / best.period, rests, uneven) for each in hypotheses)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -168,7 +168,7 @@ def bounded(grid: Grid, track: Track) -> tuple[Array, Array]:
     return with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
-def within(grid: Grid, edges: Array) -> Iterator[Track]:
+def within(grid: Grid, edges: Array, known: Array) -> Iterator[Track]:
     """Shorter cycles, of which most of a longer one's hold as many, at the same places.
 
     Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
@@ -176,9 +176,11 @@ def within(grid: Grid, edges: Array) -> Iterator[Track]:
     Args:
         grid: that is searched.
         edges: (k,) boundaries of the longer cycle, fractional samples.
+        known: periods [samples] for which there is evidence; they are tried first.
     """
     length = float(np.median(np.diff(edges)))
-    for period in (length / (count + 0.5) for count in PARTS):
+    known = known[(known <= length / PARTS[0]) & (known > length / (PARTS[-1] + 1))]
+    for period in (*known.tolist(), *(length / (count + 0.5) for count in PARTS)):
         track = follow(grid.values, period) if period >= FEWEST_READINGS * grid.over else None
         if track is None or track.quality < AGAIN:
             continue
@@ -282,8 +284,9 @@ def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
 
 
 def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
-    """Whether a cycle is a fraction of another one and has about its evidence."""
-    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence
+    """Whether a cycle is a fraction of another one, at the same place in each of that, and has about its evidence."""
+    ratio = of.period / part.period
+    return _is_multiple(ratio) and abs(ratio - round(ratio)) < SCATTER and part.evidence >= FRACTION * of.evidence
 
 
 def _is_multiple(ratio: float) -> bool:
@@ -291,7 +294,7 @@ def _is_multiple(ratio: float) -> bool:
     return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
-def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]) -> float:
+def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]], uneven: Grid | None) -> float:
     """The evidence [nats] of a period that the best one does not explain: none if that is the same, a multiple, or its steps.
 
     Args:
@@ -305,7 +308,10 @@ def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]
     for rest, scale in rests:
         tested = FEWEST_FOLDED <= rival.period / scale <= rest.samples / FEWEST_CYCLES
         left = min(left, rest.evidence(rival.period / scale) if tested else 0.0)
-    return max(0.0, left) + TRACKED * rival.tracked
+    tracked = rival.tracked
+    if uneven is not None and rival.track is not None and tracked > 0:
+        tracked = min(tracked, _evidence(rival.track, uneven))
+    return max(0.0, left) + TRACKED * tracked
 
 
 def _middle(values: Array, period: float) -> Array:

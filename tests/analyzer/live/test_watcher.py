@@ -232,6 +232,15 @@ def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, c
     assert after.epochs_seen >= before.epochs_seen
 
 
+def test_a_finished_file_is_searched_as_a_whole(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    """Of four epochs: searches while it is read do not yet agree."""
+    hand = Hand(store, catalog, Scripted())
+    hand.tell("a", replace(rows(trace, 0, 600), ended=True))
+    assert hand.watcher.reports[UUID].detection.verdict == "none"
+    hand.tell("a", rows(trace, 0, 10, "GPU-2"), after_s=61)
+    assert (hand.watcher.reports[UUID].detection.verdict, hand.watcher.health.gpus) == ("epochs", 1)
+
+
 def record(start: float, end: float) -> EpochRecord:
     return EpochRecord(start, end, 0.9, 0.0)
 

@@ -29,7 +29,7 @@ def test_each_file_is_a_gpu_and_is_given_once(tmp_path: Path) -> None:
     assert {uuid: len(rows.time) for uuid, rows in found.items()} == {"GPU-a": 20, "file-b": 30}
     device = found["GPU-a"].device
     assert (device.name, device.source, device.simulated, device.region) == ("Tesla T4", "gpm", True, "eu")
-    assert found["file-b"].hertz == 10.0
+    assert (found["file-b"].hertz, found["file-b"].ended) == (10.0, True)  # nobody has written to it since 1970
     np.testing.assert_array_equal(found["file-b"].values["power"], np.arange(30))
     assert reader.poll() == []
 

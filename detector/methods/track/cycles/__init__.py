@@ -3,7 +3,7 @@
 And how much of each the GPU waits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -164,8 +164,9 @@ def _nested(
     if parts is not None:
         length, many = parts[1], int(period / parts[1])
         ratio = length / parts[0].rests.size / seconds  # of its bins to these
+        kin = _is_alike(parts[0].changes, mean.changes)
         inner = [
-            replace(event, other=int(np.ceil(event.other * ratio)), rests=event.rests * ratio, saves=event.saves * ratio)
+            replace(event, other=int(np.ceil(event.other * ratio * kin)), rests=event.rests * ratio, saves=event.saves * ratio)
             for event in [_largest(events_of(parts[0]))]
             if event is not None
         ]
@@ -180,6 +181,12 @@ def _nested(
 def _largest(events: Sequence[CycleEvent]) -> CycleEvent | None:
     """Where most happens."""
     return max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
+
+
+def _is_alike(inner: Mapping[str, float], outer: Mapping[str, float]) -> bool:
+    """Whether two are one kind of other work by how the metrics change: the inner has at least half of the outer's change."""
+    logs = np.log(np.maximum([(inner.get(name, 1.0), ratio) for name, ratio in outer.items()], 1e-3))
+    return bool(outer) and bool(logs[:, 0] @ logs[:, 1] >= logs[:, 1] @ logs[:, 1] / 2)
 
 
 def _alone(event: CycleEvent, known: bool) -> Kind:
