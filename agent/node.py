@@ -157,9 +157,10 @@ class Node:
         for sampler, thread in self._open.items():
             if thread is not None and thread not in self._hanging:
                 thread.join(timeout=LONGEST_STOP_S)
-            # Closing waits for the driver too.
             if thread is None or not thread.is_alive():
-                sampler.source.close()
+                closing = threading.Thread(target=sampler.source.close, daemon=True)  # the driver may hang here too
+                closing.start()
+                closing.join(timeout=LONGEST_STOP_S)
             sampler.settle()
         self._open = {}
 

@@ -75,10 +75,11 @@ def test_an_agent_that_somebody_started_ends_with_him() -> None:
     assert agent.wait(60) == 0
 
 
-def test_a_reading_that_hangs_does_not_keep_it_from_stopping(
-    start_agent: Callable[..., Any], tmp_path: Path, until: Any
+@pytest.mark.parametrize("reading", ["threading.Event().wait()", "return read(self, tick)"])
+def test_a_driver_that_hangs_does_not_keep_it_from_stopping(
+    start_agent: Callable[..., Any], tmp_path: Path, until: Any, reading: str
 ) -> None:
-    # The real daemon over the host source, whose read and close hang as calls into a stuck driver do.
+    # The real daemon over the host source, whose close hangs as calls into a stuck driver do, and whose read may hang too.
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\n"
         "from epochcast.agent import node\n"
@@ -90,7 +91,7 @@ def test_a_reading_that_hangs_does_not_keep_it_from_stopping(
         "    if len(ticks) < 3:\n"
         "        return read(self, tick)\n"
         f"    open({str(tmp_path / 'hangs')!r}, 'w').close()\n"
-        "    threading.Event().wait()\n"
+        f"    {reading}\n"
         "HostSource.read = hanging\n"
         "HostSource.close = lambda self: threading.Event().wait()\n"
     )
