@@ -158,7 +158,7 @@ def _stored(folder: Path) -> dict[str, Any]:
     content = _content(folder / MANIFEST)
     try:
         stored = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{MANIFEST} in {str(folder)!r} is not JSON: {error}; train the model again") from error
     return stored if isinstance(stored, dict) else {}
 

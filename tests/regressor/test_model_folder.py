@@ -42,7 +42,10 @@ def flip_a_bit(file: Path) -> None:
     [
         (lambda folder: (folder / MANIFEST).unlink(), r"there is no model in .*train one with `epochcast fit regressor`"),
         (lambda folder: (folder / ARRAYS).unlink(), r"lacks arrays\.npz"),
-        *((lambda folder, text=text: (folder / MANIFEST).write_bytes(text), "is not JSON") for text in (b"", b"nul", b"\xff{")),
+        *(
+            (lambda folder, text=text: (folder / MANIFEST).write_bytes(text), "is not JSON")
+            for text in (b"", b"nul", b"\xff{", b"[" * 9**6)
+        ),
         *((lambda folder, text=text: (folder / MANIFEST).write_text(text), "schema None") for text in ("[1]", "NaN", "{}")),
         (
             lambda folder: change(folder, schema="epochcast.regressor/v0", epochcast="9.0.0"),
