@@ -53,8 +53,8 @@ def read_profiles(path: Path) -> list[Profile]:
     Raises:
         InputError: nothing is there, or one of them is not a profile (the message says which).
     """
-    if not path.exists():
-        raise InputError(f"no training data at {str(path)!r}; give profiles, or a folder of profiles or traces")
+    if not (path.is_dir() or (path.is_file() and path.suffix in (".json", ".jsonl"))):
+        raise InputError(f"no training data at {str(path)!r}; give profiles (*.json, *.jsonl), or a folder of traces")
     texts: dict[str, str] = {}
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         try:

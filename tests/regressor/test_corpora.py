@@ -126,8 +126,10 @@ def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile]
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
     with pytest.raises(InputError, match=r"holds no profile: a folder holds \*\.json"):
         read_profiles(tmp_path)
-    with pytest.raises(InputError, match="no training data at"):
-        read_profiles(tmp_path / "none.csv")
+    (tmp_path / "table.csv").write_text("work,rate\na,1\n")
+    for name in ("none.json", "table.csv"):
+        with pytest.raises(InputError, match=rf"no training data at .*{name}'; give profiles \(\*\.json, \*\.jsonl\)"):
+            read_profiles(tmp_path / name)
     for text in ("{", "[" * 100_000):  # nested too deep
         (tmp_path / "a.json").write_text(text)
         with pytest.raises(InputError, match=r"a\.json is not a profile"):
