@@ -18,7 +18,6 @@ from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.analyzer.words import one_name
 from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import job_type_of, network_in
@@ -283,7 +282,7 @@ def profile_of(
 
 
 def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
-    """The GPU that a trace names, or ``gpu`` where it names none that the catalogue knows.
+    """The GPU that a trace names, or ``gpu`` where it names none that is known, or a part of one.
 
     Raises InputError for none that is known, and where ``gpu`` is another than the trace's own, which was measured.
     """
@@ -292,10 +291,10 @@ def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
     if gpu is None and trace.gpu is None:
         raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (over HTTP: gpu)")
     device = gpu_of(gpu or trace.gpu or "", trace.static, catalog)
-    if gpu is not None and trace.gpu is not None:
+    if gpu is not None and trace.gpu is not None and catalog.nearest(trace.gpu) is None:
         try:
-            own = catalog.resolve(one_name(trace.gpu) or trace.gpu)
-        except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
+            own = gpu_of(trace.gpu, trace.static, catalog)
+        except ValueError:  # the InputError of either room: --gpu is there to say what such a name means
             return device
         return _agreed(own, device)
     return device

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, profile_of_detection, widened
-from epochcast.analyzer.jobs.sources import profile_of, source_of
+from epochcast.analyzer.jobs.sources import device_of, profile_of, source_of
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection
@@ -108,6 +108,12 @@ def test_a_gpu_that_only_the_trace_knows(catalog: Catalog) -> None:
     assert (gpu.name, gpu.sm_count, gpu.tdp, gpu.memory) == ("NVIDIA Unheard-of 5", 58, 72.0, 24152899584)
     assert gpu.unverified == ("tdp",) and gpu.compute_capability == 8.9
     assert gpu_of("Tesla T4", STATIC, catalog) is catalog["T4"]
+    seen = Trace(pd.DataFrame({"time": [0.0, 1.0]}), gpu=gpu.name, static=STATIC)
+    assert device_of(seen, catalog, gpu.name) == device_of(seen, catalog) == gpu
+    with pytest.raises(InputError, match="recorded on NVIDIA Unheard-of 5, but the GPU that is given is T4"):
+        device_of(seen, catalog, "T4")
+    for name in ("NVIDIA GeForce RTX 4080 Laptop GPU", "V100"):  # a part of one, and any of several, are the user's to name
+        assert device_of(replace(seen, gpu=name), catalog, "RTX 3090") is catalog["RTX 3090"]
 
 
 def test_a_gpu_that_neither_knows(catalog: Catalog) -> None:
