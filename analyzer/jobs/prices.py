@@ -395,7 +395,7 @@ def rented_now(
         filled = [each for each in instances if each.cloud in clouds and each.gpu == gpu and gpus % each.count == 0]
         there = rented(gpu, gpus, filled, machines=machines, market=market) if filled else None
         return there if there and there.instance else rented(gpu, gpus, instances, machines=machines, market=market)
-    name, day = "the present instance", date.today()
+    name, day = "the present instance", today()
     return Rented(Instance("", name, gpu, gpus, "any", usd_per_hour, "given", day, usd_per_hour), market, assumed=False)
 
 
@@ -439,8 +439,8 @@ def rented(
     there = _of_place(own, cloud, region)
     if own and not there and not name:
         notes.append(
-            f"the job is reported to run on {cloud}, but the price table has no {gpu} there: the cheapest instance with {gpu} "
-            "is used instead"
+            f"the job is reported to run on {cloud}, but the price table has no instance for it there: the cheapest with "
+            f"{gpu} is used instead"
         )
     cheapest = _cheapest(there, gpus, market) or _cheapest(own, gpus, market)
     instance, taken = cheapest or (None, market)
