@@ -44,7 +44,7 @@ MOST_APART = 0.02
 
 # In step: GPUs of one job wait for each other, so that their epochs begin and end together; the only sign where nobody looks at
 # processes. Two jobs of equal epochs that were started together (a search over hyperparameters) differ by another little each
-# time, what one job shows on two GPUs by how it is sampled alone. Figures: lab/speed/service/grouping_by_phase.py.
+# time, what one job shows on two GPUs by how it is sampled alone.
 # Boundaries that belong together lie within this share of an epoch; what is in step already stays so up to the second.
 _ALIGNED, _STILL_ALIGNED = 0.05, 0.10
 

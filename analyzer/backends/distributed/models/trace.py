@@ -40,7 +40,7 @@ def trace(
         device_type: whose autocast rules and layouts count, ``cuda`` or ``cpu``; the device need not be there.
         blocks: path of the container of repeated blocks; None or a path that is not there: all of the module is ``before``.
         name: of the model, for messages.
-        extraction: of the operators, see :mod:`..network.recording` and :mod:`..network.symbolic`.
+        extraction: of the operators, see :mod:`..network.recording` and :mod:`..network.pretended_device`.
 
     Raises:
         InputError: the module's forward fails without values or on stand-ins of torch.fx, or its answer has no gradient.
