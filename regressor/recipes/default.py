@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,6 @@ from epochcast.regressor.precision import PRECISIONS, Precision, likely_precisio
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures, log_step
 from epochcast.regressor.telemetry import TelemetryModel, has_telemetry
-
-Route = Literal["telemetry", "speeds", "specifications"]
-"""What an answer rests on:
-
-- ``telemetry``: jobs like this one, recorded with telemetry on both GPUs.
-- ``speeds``: other jobs were measured on both GPUs.
-- ``specifications``: a GPU was never measured: its data sheet.
-"""
 
 
 @dataclass(eq=False, repr=False)
@@ -90,6 +82,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         moved = busy * np.exp(ratios.mean)
         mean = np.log(1 - busy + moved)
         variance = (ratios.variance + 2 * noise[owner] ** 2) * (moved / (1 - busy + moved)) ** 2
+        # Other jobs measured on both GPUs, or a data sheet; below, jobs like this one, recorded on both with telemetry.
         routes = np.array(["speeds" if self._new(pair) == 0 else "specifications" for pair in pairs], dtype="<U14")
         recorded = np.flatnonzero([self.uses_telemetry(pair) for pair in pairs])
         if self.telemetry_ is not None and recorded.size:
