@@ -116,7 +116,7 @@ def usd(value: float | None) -> Markup:
 def with_prefix(value: float, unit: str) -> str:
     """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
     size, prefix = next(((size, name) for size, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= size), (1, ""))
-    return f"{number(value / size)} {prefix}{unit}"
+    return f"{number(value / size)} {prefix}{unit}".rstrip()
 
 
 def mass(grams: float) -> str:
