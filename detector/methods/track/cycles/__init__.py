@@ -253,7 +253,7 @@ def _longer(signals: Signals, does: TraceActivity, boundaries: Array, known: Cyc
     """The known cycle and a longer one that ends with a save and is made of it; nothing where there is none."""
     period = known.period_s
     saves = saves_of(signals, does, boundaries)
-    if saves is None:
+    if saves is None or does.saves is None:
         return []
     length = float(np.median(np.diff(saves)))
     longer = mean_cycle(signals, does, saves, step_s)
@@ -262,7 +262,6 @@ def _longer(signals: Signals, does: TraceActivity, boundaries: Array, known: Cyc
         clear = len(both) > 1 and (both[1].kind != "unknown" or both[0].kind == "unknown")
         if clear and abs(np.log(both[0].period_s / period)) <= SIMILAR:
             return [replace(both[0], period_s=period), both[1]]
-    saved = 0 if does.saves is None else int(does.saves.sum())
     text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above usual"
-    seconds = saved * float(np.median(np.diff(signals.time))) / saves.size
+    seconds = int(does.saves.sum()) * float(np.median(np.diff(signals.time))) / saves.size
     return [known, Cycle("checkpoint", length, known.confidence, text, known.idle_share, seconds)]
