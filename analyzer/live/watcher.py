@@ -17,7 +17,7 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherR
 from epochcast.analyzer.live.known_epochs import KNOWN, News, superseded
 from epochcast.analyzer.live.polling import Polled, Polling
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.telemetry import SILENT_S, NodeReport, Rows, TelemetrySource
+from epochcast.analyzer.telemetry import ENDED_S, NodeReport, Rows, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.regressor import Catalog
 from epochcast.regressor.pipelines import Pipeline
@@ -199,7 +199,7 @@ class Watcher:
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known, pipeline=self._pipeline)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
         if rows.ended:  # another file of the GPU may follow within the minute
-            gpu.heard -= SILENT_S - _HANDOVER_S
+            gpu.heard -= ENDED_S - _HANDOVER_S
 
     def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:
         """What a detector knows now, to be written."""
@@ -224,7 +224,7 @@ class Watcher:
     def _let_go(self, now: float) -> None:
         """Close detectors that hear nothing any more, and free their memory; a new one will go on from what the store has."""
         for gpu in self._gpus.values():
-            if now - gpu.heard > SILENT_S:
+            if now - gpu.heard > ENDED_S:
                 gpu.stored = None  # the store may forget it
                 if gpu.watch is not None:
                     self._note(gpu, gpu.watch, gpu.watch.close())
@@ -235,7 +235,7 @@ class Watcher:
             self._generation = self._store.generation
             for gpu in self._gpus.values():
                 gpu.stored = None
-                if gpu.report is not None and now - gpu.heard <= SILENT_S:
+                if gpu.report is not None and now - gpu.heard <= ENDED_S:
                     gpu.news = News(gpu.report.epochs) + (gpu.news or News())
         due = [
             gpu

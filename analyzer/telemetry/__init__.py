@@ -19,7 +19,7 @@ class TelemetryError(ConnectionError):
     """A source did not answer, or not as expected; one sentence. The watcher counts it and polls again later."""
 
 
-SILENT_S = 600.0
+ENDED_S = 600.0
 """A GPU of which nothing has come for so long is searched as a whole, and its detector is dropped."""
 
 
@@ -33,7 +33,7 @@ class Rows:
         values: metric of the catalogue -> (n,) base units, NaN where there is no reading.
         hertz: samples per second of the source.
         owners: processes on the GPU; None where the source was not queried this time.
-        ended: whether the source has written nothing more for `SILENT_S`.
+        ended: whether the source has written nothing more for `ENDED_S`.
     """
 
     device: GpuDevice

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import SILENT_S, Rows, TelemetryError, TelemetrySource
+from epochcast.analyzer.telemetry import ENDED_S, Rows, TelemetryError, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.telemetry.settings import FilesSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
@@ -94,4 +94,4 @@ class FilesSource(TelemetrySource):
         )
         step_s = round(float(np.median(np.diff(times))), 6) if times.size > 1 else 0.1
         values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}
-        return Rows(device, times[kept], values, 1 / step_s if step_s > 0 else 10.0, ended=age_s > SILENT_S)
+        return Rows(device, times[kept], values, 1 / step_s if step_s > 0 else 10.0, ended=age_s > ENDED_S)
