@@ -98,9 +98,8 @@ def test_abstains_without_training(kind: str, seed: int) -> None:
 
 
 def test_diagnostics_stay_when_it_abstains() -> None:
-    trace, found = without_training("serving", 0)
-    assert found.scores["similarity"].shape == trace.time.shape
-    assert found.scores["candidate_period"].shape == found.scores["candidate_quality"].shape
+    _, found = without_training("serving", 0)
+    assert found.scores["candidate_period"].shape == found.scores["candidate_quality"].shape != (0,)
 
 
 def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> tuple[Detection, float | None]:

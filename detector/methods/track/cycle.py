@@ -108,9 +108,9 @@ def find(grid: Grid) -> TrackedCycle | None:
         return None
     best = _chosen(hypotheses)
     rests = [folding.without(best.period)]
-    uneven = None if best.track is None else remainder(grid, best.track.boundaries * np.float64(best.track.size))
-    rests += [] if uneven is None else [(uneven.folding, 1)]
-    rival = max(_left(each, each.period / best.period, rests, uneven) for each in hypotheses)
+    if best.track is not None and (uneven := remainder(grid, best.track.boundaries * np.float64(best.track.size))) is not None:
+        rests.append((uneven.folding, 1))
+    rival = max(_left(each, each.period / best.period, rests) for each in hypotheses)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -294,7 +294,7 @@ def _is_multiple(ratio: float) -> bool:
     return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
-def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]], uneven: Grid | None) -> float:
+def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]) -> float:
     """The evidence [nats] of a period that the best one does not explain: none if that is the same, a multiple, or its steps.
 
     Args:
@@ -308,10 +308,7 @@ def _left(rival: _Hypothesis, ratio: float, rests: Sequence[tuple[Folding, int]]
     for rest, scale in rests:
         tested = FEWEST_FOLDED <= rival.period / scale <= rest.samples / FEWEST_CYCLES
         left = min(left, rest.evidence(rival.period / scale) if tested else 0.0)
-    tracked = rival.tracked
-    if uneven is not None and rival.track is not None and tracked > 0:
-        tracked = min(tracked, _evidence(rival.track, uneven))
-    return max(0.0, left) + TRACKED * tracked
+    return max(0.0, left) + TRACKED * rival.tracked
 
 
 def _middle(values: Array, period: float) -> Array:

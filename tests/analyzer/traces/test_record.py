@@ -67,7 +67,7 @@ def test_a_recording_holds_every_tick_of_the_command(tmp_path: Path) -> None:
 def test_a_clock_that_is_set_loses_no_row_uncounted(tmp_path: Path, compiled: Callable[..., Path], step: int) -> None:
     clock = compiled("libset_clock.so", Path(__file__).with_name("set_clock.c"))
     environment = os.environ | {"LD_PRELOAD": str(clock), "SET_CLOCK": str(tmp_path / "clock")}
-    steps = f"sleep 1; echo {step} > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/clock; sleep 1.5"
+    steps = f"sleep 2; echo {step} > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/clock; sleep 2.5"
     command = ["record", "--out", str(tmp_path / "run.csv"), "--source", "host", "--json", "--", "sh", "-c", steps]
     command = [sys.executable, "-m", "epochcast.analyzer", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environment)
@@ -77,8 +77,8 @@ def test_a_clock_that_is_set_loses_no_row_uncounted(tmp_path: Path, compiled: Ca
     assert (steps_s > 0).all()
     # Set ahead, the rows after it are where the clock is; set back, they go on where the rows before it ended.
     lasted = times[-1] - times[0] - max(step, 0)
-    assert 2 < lasted < 20
-    assert len(times) >= 10
+    assert 4 < lasted < 20
+    assert len(times) >= 20
     assert len(times) + json.loads(done.stdout)["missed"] >= round(lasted * 10)
 
 
