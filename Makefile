@@ -7,18 +7,18 @@ BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
 MEASURED := cold_start agent.cost agent.scrapers \
-	detector.comparison detector.streaming detector.sensitivity detector.cycles detector.jobs \
+	detector.comparison detector.calibrate detector.streaming detector.sensitivity detector.cycles detector.jobs \
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
 	regressor.paper regressor.regret regressor.first_line regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.intervals convmeter.well_known \
 	occupancy.kineto occupancy.measured_packing occupancy.peak_memory \
 	service.watching service.predictions_per_second \
-	service.nodes_at_scale fleet.throughput fleet.true_jobs
+	service.nodes_at_scale service.page_sizes fleet.throughput fleet.true_jobs
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed.runs distributed.held_out distributed.precision_blindness distributed.operators distributed.cpu_iterations \
-	distributed.op_bench_iterations regressor.paleo
+	distributed.op_bench_iterations distributed.operators_left_out regressor.paleo
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
 MEASURED += convmeter.memory

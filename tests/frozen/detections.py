@@ -96,6 +96,11 @@ PARTS = [
     part("cpu_campaign", ROOT / "data" / "cpu_campaign"),
     part("record_epochs", ROOT / "data" / "h200" / "record_epochs"),
     Part("mlperf", partial(scored, MLPERF), needs=("shared",)),
-    Part("job", partial(jobs, "h100_ckpt1", "h100_dcgm/h100_dcgm_t3", *TITANS, PAIR), partial(jobs, TITANS[0]), ("shared",)),
+    Part(
+        "job",
+        partial(jobs, "h100_ckpt1", "regimes/h100_ckpt100", "h100_dcgm/h100_dcgm_t3", *TITANS, PAIR),
+        partial(jobs, TITANS[0]),
+        ("shared",),
+    ),
     Part("log", logs, needs=("shared",)),
 ]

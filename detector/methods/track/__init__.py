@@ -15,13 +15,13 @@ from epochcast.detector.clock import GPU_METRICS, Clock
 from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
-from epochcast.detector.methods.track.boundaries import CLOSE, refined, typical
+from epochcast.detector.methods.track.boundaries import CLOSE, change, refined, typical
 from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, bounded, find, within
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
 from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from epochcast.detector.methods.track.periods import same
-from epochcast.detector.methods.track.regimes import parts
+from epochcast.detector.methods.track.regimes import DIFFERENT, parts
 from epochcast.detector.methods.track.second_job import drifts, remainder
 from epochcast.detector.signals import Signals
 
@@ -36,9 +36,10 @@ SURER = 0.1
 #: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: Cycles are steady if this share of them is close to their median; others are looked for on the other clock, too. There one
-#: of about their length (logarithm; no part or multiple), or a steady one, with so many times their evidence is the cycle; one
-#: that is both needs no more than they have. By choice: simulated jobs that others slow have 1.5 and more, no real one moved.
+#: Cycles are steady if this share of them is close to their median: where equal work takes two times, those before and after
+#: the change; others are looked for on the other clock, too. There one of about their length (logarithm; no part or multiple),
+#: or a steady one, with so many times their evidence is the cycle; one that is both needs no more than they have. By choice:
+#: simulated jobs that others slow have 1.5 and more, no real one moved.
 STEADY, UNEVEN, CLEARER = 0.6, float(np.log(1.5)), 2.0
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
@@ -86,7 +87,7 @@ def detect(
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
-    jobs = search.jobs(signals)
+    jobs = search.jobs(signals, clock)
     cycles = [_named(signals, job, shortest_epoch_s, search, searches) for job in jobs]
     if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
@@ -186,9 +187,19 @@ class _Search:
         surer = other.confidence > self.confidence + SURER and (self.confidence < CONTRADICTS or same(ratio, 1.0))
         return surer or (other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]))
 
-    def jobs(self, signals: Signals) -> list[JobEpochs]:
-        """The cycle as a job, or one job for each part of the time where the period changes."""
-        return [self.job(cycle, signals) for cycle in self.parts or (self.cycle,)]
+    def jobs(self, signals: Signals, clock: Clock) -> list[JobEpochs]:
+        """The cycle as a job, or one job for each part of the time where the period on the requested clock changes."""
+        if self.parts:
+            return [self.job(part, signals) for part in self.parts]
+        job = self.job(self.cycle, signals)
+        lengths = np.array([epoch.end - epoch.start for epoch in job.epochs])
+        # Equal work may take another time from some moment on.
+        place, by = (0, 0.0) if self.clock.name == clock.name else change(lengths)
+        sides = [lengths[:place], lengths[place:]]
+        if abs(by) < DIFFERENT or not all(map(_is_steady, sides)):
+            return [job]
+        epochs = job.epochs[:place], job.epochs[place:]
+        return [JobEpochs(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
 
     def job(self, cycle: TrackedCycle, signals: Signals) -> JobEpochs:
         """A cycle of this grid as a job, in wall seconds."""

@@ -39,6 +39,9 @@ EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
 #: notes; `NEAR` by choice.
 EVEN, NEAR = 0.15, 0.15
 
+#: Fewest intervals on either side of a change of the period, and most places where it is looked for. By choice.
+FEWEST, PLACES = 3, 64
+
 
 @dataclass(frozen=True)
 class Track:
@@ -270,6 +273,20 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
         return float(np.polyfit(numbers, positions, 1)[0])
     close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, quantum)
     return float(lengths[close].mean()) if close.any() else median
+
+
+def change(intervals: NDArray[np.float64]) -> tuple[int, float]:
+    """Where the usual interval changes most clearly, and the logarithm of its change; (0, 0.0) for too few intervals.
+
+    The place is the number of intervals before it; the split that leaves the least absolute deviation from either median.
+    """
+    logs = np.log(intervals)
+    best, place = np.inf, 0
+    for k in np.unique(np.linspace(FEWEST, logs.size - FEWEST, PLACES).astype(int)).tolist() if logs.size >= 2 * FEWEST else ():
+        cost = sum(float(np.abs(side - np.median(side)).sum()) for side in (logs[:k], logs[k:]))
+        if cost < best:
+            best, place = cost, k
+    return (place, float(np.median(logs[place:]) - np.median(logs[:place]))) if place else (0, 0.0)
 
 
 def refined(values: NDArray[np.float64], track: Track, lag: float) -> NDArray[np.float64]:
